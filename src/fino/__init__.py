@@ -1,0 +1,47 @@
+"""fino: learned PDE solvers built like a finite-difference scheme.
+
+The floor plan, downstairs first; every room imports only from rooms below it.
+
+    ground       grid · shapes · locality · streams · settings
+    pde          the truth: problems and their solvers
+    data         the shelves: cards, files, splits, windows
+    model        the learners: FINO, its rivals, the floors, rollout
+    inference    fields larger than one device
+    training     the loop
+    evaluation   the scales
+    inspection   a look inside
+    report       the walls: tables, figures, pages
+    experiment   recipes, from nothing to a result
+    cli          the same from the command line
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+#: Where each name of the front door lives.  Nothing is imported before it is used.
+_HOME = {
+    "Grid": "grid",
+    "Locality": "locality",
+    "Fino": "model.fino",
+    "MODELS": "model",
+    "build": "model.build",
+    "load": "model.store",
+    "rollout": "model.rollout",
+    "save": "model.store",
+}
+
+__all__ = [*_HOME, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"fino.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'fino' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

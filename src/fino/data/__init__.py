@@ -1,0 +1,1 @@
+"""The shelves: cards, files, splits and windows."""

@@ -1,0 +1,1 @@
+"""The scales: metrics, spectra, cost, scores."""

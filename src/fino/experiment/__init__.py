@@ -1,0 +1,1 @@
+"""From nothing to a result: recipes and their runs."""

@@ -1,0 +1,1 @@
+"""Fields larger than one device: exact tiles, exact halos, regions."""

@@ -1,0 +1,1 @@
+"""A look inside: stencils, stability, reach."""

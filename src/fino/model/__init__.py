@@ -1,0 +1,1 @@
+"""The learners: FINO, its rivals, the floors."""

@@ -1,0 +1,1 @@
+"""The walls: tables, figures, movies, pages."""

@@ -1,0 +1,1 @@
+"""The workshop: loss, schedule, loop, checkpoints."""
