@@ -1,1 +1,38 @@
 """The learners: FINO, its rivals, the floors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from fino.settings import did_you_mean
+
+__all__ = ["MODELS"]
+
+#: Every model by name, and where its class lives.  To add one: a file and a line here.
+_HOME = {
+    "fino": "fino.Fino",
+}
+
+
+class _Models(Mapping[str, Any]):
+    """A read-only table whose classes are imported when they are asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _HOME:
+            raise ValueError(f"Unknown model '{name}'. {did_you_mean(name, list(_HOME))}")
+        module, _, cls = _HOME[name].rpartition(".")
+        return getattr(import_module(f"fino.model.{module}"), cls)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOME)
+
+    def __len__(self) -> int:
+        return len(_HOME)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _HOME
+
+
+MODELS: Mapping[str, Any] = _Models()

@@ -1,0 +1,169 @@
+"""Convolution, pooling and upsampling that know what lies beyond the edge.
+
+All padding of the project happens here, by physical name and for each axis:
+
+    periodic     the other side of the domain
+    dirichlet    zero
+    neumann      the edge cell again (no flux)
+    reflect      the mirror image about the edge cell
+
+Fields are `(b, c, *space)` in one, two and three dimensions.  Inside the network they lie in
+memory with the channels last, so that a pointwise map is one matrix product and a stencil
+reads whole cells; `channels_last` brings them there once, at the network's door.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fino.locality import Locality
+from fino.shapes import Field
+
+__all__ = ["Convolution", "Pool", "Upsample", "channels_last", "pad"]
+
+_CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+def channels_last(u: Field) -> Field:
+    """The same field with the channels of a cell next to each other in memory."""
+    return u.movedim(1, -1).contiguous().movedim(-1, 1)
+
+
+def pad(u: Field, width: Sequence[int], boundary: Sequence[str]) -> Field:
+    """Add `width` ghost cells on both sides of each axis: (b, c, *n) → (b, c, *(n + 2 width))."""
+    for axis, (w, name) in enumerate(zip(width, boundary, strict=True), start=2):
+        if w:
+            u = torch.cat([_ghosts(u, axis, w, name, low=True), u, _ghosts(u, axis, w, name)], axis)
+    return u
+
+
+def _ghosts(u: Field, axis: int, width: int, boundary: str, low: bool = False) -> Field:
+    """The cells beyond the low or the high end of one axis."""
+    n = u.shape[axis]
+    if boundary == "periodic" and width <= n:
+        return u.narrow(axis, n - width if low else 0, width)
+    if boundary == "neumann":
+        shape = [width if a == axis else -1 for a in range(u.dim())]
+        return u.narrow(axis, 0 if low else n - 1, 1).expand(shape)
+    if boundary == "dirichlet":
+        return torch.zeros_like(u.narrow(axis, 0, 1)).expand(
+            [width if a == axis else -1 for a in range(u.dim())]
+        )
+    if boundary == "reflect" and width < n:
+        return u.narrow(axis, 1 if low else n - 1 - width, width).flip(axis)
+    raise ValueError(
+        f"An axis of {n} cells is too short for {width} {boundary} ghost cells. "
+        f"Use a larger grid, fewer levels or a smaller radius."
+    )
+
+
+class Convolution(nn.Module):
+    """A stencil with learned weights: (b, inputs, *space) → (b, outputs, *space).
+
+        y_α(x) = Σ_c Σ_{|p| ≤ r} w_{α,c,p} u_c(x + p) + b_α
+
+    A radius of zero is a pointwise linear map of the channels.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        radius: Sequence[int],
+        boundary: Sequence[str],
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.radius = tuple(radius)
+        self.boundary = tuple(boundary)
+        self.weight = nn.Parameter(torch.empty(outputs, inputs, *(2 * r + 1 for r in self.radius)))
+        self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform weights of variance 1 / (3 · fan-in), as torch's own convolutions."""
+        bound = 1 / math.sqrt(self.weight[0].numel())
+        nn.init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            nn.init.uniform_(self.bias, -bound, bound)
+
+    @property
+    def locality(self) -> Locality:
+        return Locality(self.radius)
+
+    def forward(self, u: Field) -> Field:
+        if not any(self.radius):
+            return pointwise(u, self.weight.flatten(1), self.bias)
+        return stencil(pad(u, self.radius, self.boundary), self.weight, self.bias)
+
+
+def pointwise(u: Field, weight: Tensor, bias: Tensor | None = None) -> Field:
+    """The same linear map of the channels in every cell, as one matrix product."""
+    return F.linear(u.movedim(1, -1), weight, bias).movedim(-1, 1)
+
+
+def stencil(padded: Field, weight: Tensor, bias: Tensor | None = None) -> Field:
+    """A stencil over a field that already carries its ghost cells.
+
+    One dimension runs as a row of two: only then does the library keep the channels last.
+    """
+    if padded.dim() == 3:
+        return F.conv2d(padded.unsqueeze(2), weight.unsqueeze(2), bias).squeeze(2)
+    return _CONVOLVE[padded.dim() - 2](padded, weight, bias)
+
+
+class Pool(nn.Module):
+    """The average of two neighbours along every axis: (b, c, *n) → (b, c, *(n / 2))."""
+
+    def __init__(self, dims: int) -> None:
+        super().__init__()
+        self.dims = dims
+
+    def forward(self, u: Field) -> Field:
+        if self.dims == 1:
+            return F.avg_pool2d(u.unsqueeze(2), (1, 2)).squeeze(2)
+        return F.avg_pool2d(u, 2) if self.dims == 2 else F.avg_pool3d(u, 2)
+
+
+class Upsample(nn.Module):
+    """Twice as many cells along every axis: (b, c, *n) → (b, c, *(2 n)).
+
+    `nearest` repeats each coarse cell.  `linear` interpolates between coarse cell centres; at
+    the edge it meets the boundary's ghost cells, not a clamped copy, or a periodic model
+    would not be periodic.
+    """
+
+    def __init__(self, mode: str, boundary: Sequence[str]) -> None:
+        super().__init__()
+        self.mode = mode
+        self.boundary = tuple(boundary)
+
+    @property
+    def locality(self) -> Locality:
+        """What it adds on the fine grid: linear is nearest smoothed by ¼, ½, ¼."""
+        dims = len(self.boundary)
+        return Locality((1,) * dims) if self.mode == "linear" else Locality.point(dims)
+
+    def forward(self, z: Field) -> Field:
+        dims = len(self.boundary)
+        if self.mode == "nearest":
+            if dims == 1:
+                return z.repeat_interleave(2, dim=2) if not z.requires_grad else _repeat(z)
+            return F.interpolate(z, scale_factor=2, mode="nearest")
+        padded = pad(z, (1,) * dims, self.boundary)
+        fine = F.interpolate(padded, scale_factor=2, mode=_LINEAR[dims], align_corners=False)
+        for axis, n in enumerate(z.shape[2:], start=2):
+            fine = fine.narrow(axis, 2, 2 * n)
+        return fine
+
+
+def _repeat(z: Field) -> Field:
+    """Each cell of a line twice; expanding keeps the backward pass a plain sum."""
+    b, c, n = z.shape
+    return z.movedim(1, -1).unsqueeze(2).expand(b, n, 2, c).reshape(b, 2 * n, c).movedim(-1, 1)

@@ -1,0 +1,313 @@
+"""FINO, the finite-difference-inspired neural operator: equations 1–10 in reading order.
+
+    ∂ₜU  =  W_c ∗ [ σ(W_g ∗ S) ⊙ S ],   S = w ∗ u + b      a learned derivative   (1–3)
+    U′   =  U + Δt ∂ₜU                                      an explicit Euler step (4)
+    B(U) =  ReLU(W_p ∗ U′)                                  a FINO block           (5)
+
+Blocks are stacked (6) inside a small encoder–decoder (7–10).  Everything is a stencil, so
+the network is strictly local; `Fino.locality` adds up how far it sees.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import field_validator, model_validator
+from torch import Tensor, nn
+
+from fino.grid import boundary_per_axis
+from fino.locality import Locality
+from fino.model.convolution import Convolution, Pool, Upsample, channels_last
+from fino.settings import Settings
+from fino.shapes import Field, expect
+
+__all__ = ["Fino", "FinoBlock", "FinoSettings", "LocalOperatorBlock", "TimeStep"]
+
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh}
+
+
+class FinoSettings(Settings):
+    """Everything that decides the shape of a FINO."""
+
+    dims: int
+    inputs: int
+    outputs: int
+    width: int = 32
+    growth: float = 1.0
+    levels: int = 2
+    blocks: int | tuple[int, ...] = 1
+    radius: int | tuple[int, ...] = 1
+    gate: bool = True
+    gate_radius: int = 0
+    fuse_radius: int = 0
+    dt: Literal["learn", "fixed", "one"] = "learn"
+    dt_initial: float = 0.1
+    activation: Literal["relu", "gelu", "silu", "tanh"] = "relu"
+    upsample: Literal["nearest", "linear"] = "nearest"
+    boundary: str | tuple[str, ...] = "periodic"
+
+    @field_validator("dims")
+    @classmethod
+    def _one_to_three(cls, dims: int) -> int:
+        if dims not in (1, 2, 3):
+            raise ValueError(f"dims should be 1, 2 or 3, got {dims}.")
+        return dims
+
+    @field_validator("inputs", "outputs", "width")
+    @classmethod
+    def _at_least_one(cls, count: int, info: object) -> int:
+        if count < 1:
+            name = getattr(info, "field_name", "count")
+            raise ValueError(f"{name} should be at least 1, got {count}. Try {name}=16.")
+        return count
+
+    @field_validator("levels", "gate_radius", "fuse_radius")
+    @classmethod
+    def _not_negative(cls, count: int, info: object) -> int:
+        if count < 0:
+            raise ValueError(f"{getattr(info, 'field_name', '')} should be 0 or more, got {count}.")
+        return count
+
+    @field_validator("growth", "dt_initial")
+    @classmethod
+    def _positive(cls, value: float, info: object) -> float:
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{getattr(info, 'field_name', '')} should be positive, got {value}.")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> FinoSettings:
+        boundary_per_axis(self.boundary, self.dims)
+        if len(self.radii) != self.dims or min(self.radii) < 1:
+            raise ValueError(
+                f"radius should be at least 1 on each of {self.dims} axes, got {self.radius}."
+            )
+        if len(self.stack_depths) != self.levels + 1 or min(self.stack_depths) < 1:
+            raise ValueError(
+                f"blocks should be at least 1, one number or one for each of {self.levels + 1} "
+                f"stacks from the finest level to the bottleneck, got {self.blocks}."
+            )
+        return self
+
+    @property
+    def radii(self) -> tuple[int, ...]:
+        return (self.radius,) * self.dims if isinstance(self.radius, int) else self.radius
+
+    @property
+    def stack_depths(self) -> tuple[int, ...]:
+        return (self.blocks,) * (self.levels + 1) if isinstance(self.blocks, int) else self.blocks
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        return boundary_per_axis(self.boundary, self.dims)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Channels at each level, from the finest to the bottleneck."""
+        return tuple(max(1, round(self.width * self.growth**i)) for i in range(self.levels + 1))
+
+
+class LocalOperatorBlock(nn.Module):
+    """A learned stencil, gated, then fused: the derivative estimate ∂ₜU (eqs. 1–3).
+
+        S = w ∗ u + b          stencil of radius r
+        G = σ(W_g ∗ S) ⊙ S     gate
+        ∂ₜU = W_c ∗ G          fuse
+
+    (b, c, *space) → (b, c, *space)
+    """
+
+    def __init__(self, channels: int, features: int, settings: FinoSettings) -> None:
+        super().__init__()
+        dims, boundary = settings.dims, settings.boundaries
+        gate_radius, fuse_radius = (settings.gate_radius,) * dims, (settings.fuse_radius,) * dims
+        self.stencil = Convolution(channels, features, settings.radii, boundary)
+        self.gate = (
+            Convolution(features, features, gate_radius, boundary) if settings.gate else None
+        )
+        self.fuse = Convolution(features, channels, fuse_radius, boundary, bias=False)
+
+    @property
+    def locality(self) -> Locality:
+        gate = self.gate.locality if self.gate else Locality.point(len(self.stencil.radius))
+        return self.stencil.locality.then(gate).then(self.fuse.locality)
+
+    def forward(self, u: Field) -> Field:
+        s = self.stencil(u)
+        return self.fuse(s if self.gate is None else torch.sigmoid(self.gate(s)) * s)
+
+
+class TimeStep(nn.Module):
+    """The step Δt > 0 of the explicit scheme (eq. 4).
+
+    `learn`: one scalar, the softplus of a raw parameter.  `fixed`: its initial value.
+    `one`: a plain skip connection.
+    """
+
+    value: Tensor
+
+    def __init__(self, mode: str, initial: float) -> None:
+        super().__init__()
+        value = torch.tensor(1.0 if mode == "one" else initial)
+        if mode == "learn":
+            self.raw = nn.Parameter(value.expm1().log())
+        else:
+            self.register_buffer("value", value)
+        self.learned = mode == "learn"
+
+    def forward(self) -> Tensor:
+        return F.softplus(self.raw) if self.learned else self.value
+
+
+class FinoBlock(nn.Module):
+    """One explicit Euler step with a learned derivative, then a non-linear map (eqs. 4–5).
+
+        U′ = U + Δt ∂ₜU
+        B(U) = ReLU(W_p ∗ U′)
+
+    (b, inputs, *space) → (b, outputs, *space)
+    """
+
+    def __init__(self, inputs: int, features: int, outputs: int, settings: FinoSettings) -> None:
+        super().__init__()
+        self.operator = LocalOperatorBlock(inputs, features, settings)
+        self.dt = TimeStep(settings.dt, settings.dt_initial)
+        self.project = Convolution(inputs, outputs, settings.radii, settings.boundaries)
+        self.activation: Callable[[Tensor], Tensor] = ACTIVATIONS[settings.activation]
+
+    @property
+    def locality(self) -> Locality:
+        return self.operator.locality.then(self.project.locality)
+
+    def forward(self, u: Field) -> Field:
+        return self.activation(self.project(u + self.dt() * self.operator(u)))
+
+
+class FinoBlockStack(nn.Sequential):
+    """B ∘ … ∘ B (eq. 6); the last block may change the number of channels."""
+
+    def __init__(
+        self, inputs: int, width: int, outputs: int, depth: int, settings: FinoSettings
+    ) -> None:
+        ends = [inputs, *[width] * (depth - 1), outputs]
+        super().__init__(*(FinoBlock(a, width, b, settings) for a, b in pairwise(ends)))
+
+    @property
+    def locality(self) -> Locality:
+        first, *rest = [block.locality for block in self if isinstance(block, FinoBlock)]
+        for locality in rest:
+            first = first.then(locality)
+        return first
+
+
+class Fino(nn.Module):
+    """The FINO network: encoder, bottleneck, decoder and a 1×1 head (eqs. 7–10).
+
+        xᵢ₊₁ = P↓(Dᵢ(xᵢ))              encoder: FINO blocks, then average pooling   (7)
+        z    = K(x_N)                   bottleneck: a stack of FINO blocks           (8)
+        xᵢ₋₁ = Dᵢ(U↑(z) + xᵢ)           decoder: upsample, add the skip, FINO blocks (9)
+        y    = W ∗ x₀                   head                                        (10)
+
+    (b, inputs, *space) → (b, outputs, *space).  Every axis must be a multiple of 2^levels.
+    Widths of 16 and 32 use the hardware best; begin with few levels and check the reach.
+    """
+
+    paper: ClassVar[str] = "Cheng et al. 2025, PDE Solvers Should Be Local (FINO)"
+    sizes: ClassVar[dict[str, dict[str, object]]] = {
+        "small": {"width": 16, "levels": 1},
+        "paper": {"width": 32, "levels": 2},
+        "large": {"width": 64, "levels": 3},
+    }
+
+    def __init__(
+        self,
+        dims: int,
+        inputs: int,
+        outputs: int,
+        width: int = 32,
+        levels: int = 2,
+        boundary: str | Sequence[str] = "periodic",
+        upsample: str = "nearest",
+        **more: Any,
+    ) -> None:
+        super().__init__()
+        boundary = boundary if isinstance(boundary, str) else tuple(boundary)
+        self.settings = settings = FinoSettings(
+            dims=dims,
+            inputs=inputs,
+            outputs=outputs,
+            width=width,
+            levels=levels,
+            boundary=boundary,
+            upsample=upsample,  # type: ignore[arg-type]
+            **more,
+        )
+        *fine, coarsest = settings.widths
+        *fine_depths, bottleneck_depth = settings.stack_depths
+        entries = [inputs, *fine]
+        exits = [fine[0] if fine else coarsest, *fine]
+        self.encoder = nn.ModuleList(
+            FinoBlockStack(a, b, b, depth, settings)
+            for a, b, depth in zip(entries, fine, fine_depths, strict=False)
+        )
+        self.bottleneck = FinoBlockStack(
+            entries[-1], coarsest, exits[-1], bottleneck_depth, settings
+        )
+        self.decoder = nn.ModuleList(
+            FinoBlockStack(b, b, out, depth, settings)
+            for b, out, depth in zip(fine, exits, fine_depths, strict=False)
+        )
+        self.head = Convolution(exits[0], outputs, (0,) * dims, settings.boundaries)
+        self.pool = Pool(dims)
+        self.upsample = Upsample(upsample, settings.boundaries)
+
+    @property
+    def locality(self) -> Locality:
+        """How far one step sees, added up from the layers."""
+        reach = self.bottleneck.locality
+        for down, up in zip(reversed(self.encoder), reversed(self.decoder), strict=True):
+            below = reach.below(2).then(self.upsample.locality)
+            skip = Locality.point(self.settings.dims)
+            reach = down.locality.then(below.beside(skip)).then(up.locality)  # type: ignore[union-attr, operator]
+        return reach
+
+    @property
+    def time_steps(self) -> dict[str, float]:
+        """The value of Δt in every block, by the block's name."""
+        return {
+            name: float(module.dt())
+            for name, module in self.named_modules()
+            if isinstance(module, FinoBlock)
+        }
+
+    def forward(self, x: Field) -> Field:
+        self._check(x)
+        x = channels_last(x)
+        skips = []
+        for blocks in self.encoder:
+            x = blocks(x)
+            skips.append(x)
+            x = self.pool(x)
+        z = self.bottleneck(x)
+        for blocks, skip in zip(reversed(self.decoder), reversed(skips), strict=True):
+            z = blocks(self.upsample(z) + skip)
+        return self.head(z)
+
+    def _check(self, x: Field) -> None:
+        expect(x, "b inputs *space", name="input", inputs=self.settings.inputs)
+        if x.dim() - 2 != self.settings.dims:
+            raise ValueError(
+                f"input should have {self.settings.dims} space axes, got {x.dim() - 2}: "
+                f"shape {tuple(x.shape)} is (b, inputs, *space)."
+            )
+        stride = 2**self.settings.levels
+        if any(n % stride for n in x.shape[2:]):
+            raise ValueError(
+                f"grid {tuple(x.shape[2:])} should be a multiple of 2^levels = {stride} on every "
+                f"axis. Use fewer levels than {self.settings.levels}, or another grid."
+            )
