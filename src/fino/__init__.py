@@ -28,8 +28,12 @@ _HOME = {
     "Locality": "locality",
     "Fino": "model.fino",
     "MODELS": "model",
+    "PROBLEMS": "pde",
     "build": "model.build",
+    "from_array": "data.arrays",
+    "generate": "data.generate",
     "load": "model.store",
+    "open": "data.open",
     "rollout": "model.rollout",
     "save": "model.store",
 }

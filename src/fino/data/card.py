@@ -1,0 +1,208 @@
+"""The card that travels with every data set: what it is, where it came from, what is wrong with it.
+
+A card is plain facts.  It is written as JSON inside the file and, together with what making the
+data cost, as JSON and Markdown beside it; the same facts always give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from fino.data.split import Split
+from fino.grid import Grid
+from fino.settings import Settings, did_you_mean
+
+__all__ = ["SYMMETRIES", "Card", "Cost"]
+
+#: What can be done to every trajectory without leaving the data's own distribution.
+SYMMETRIES = ("shift", "flip", "sign", "rotate")
+
+
+class Cost(Settings):
+    """What making the data took, on which machine."""
+
+    seconds: float
+    machine: str = ""
+
+
+class Card(Settings):
+    """Everything that a reader needs to use the numbers, and to distrust them rightly.
+
+    Steady data have two frames, [input, output]; `inputs` names the first one's channels.
+    """
+
+    name: str
+    title: str = ""
+    equation: str = ""
+    description: str = ""
+    fields: tuple[str, ...]
+    units: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    points: tuple[int, ...]
+    extent: tuple[tuple[float, float], ...]
+    boundary: tuple[str, ...]
+    offset: tuple[float, ...] = ()
+    start: float = 0.0
+    dt: float = 1.0
+    frames: int
+    samples: int
+    steady: bool = False
+    parameters: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    symmetries: tuple[str, ...] = ()
+    speed: float | None = None
+    seed: int | None = None
+    solver: str = ""
+    initial: str = ""
+    version: str = ""
+    cost: Cost | None = None
+    flaws: tuple[str, ...] = ()
+    area_weighted: bool = False
+    stride_space: tuple[int, ...] = ()
+    stride_time: int = 1
+    split: Split | None = None
+
+    @field_validator("symmetries")
+    @classmethod
+    def _known_symmetries(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in SYMMETRIES:
+                raise ValueError(f"Unknown symmetry '{name}'. {did_you_mean(name, SYMMETRIES)}")
+        return names
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, values: Any) -> Any:
+        if isinstance(values, dict) and isinstance(values.get("points"), tuple | list):
+            dims = len(values["points"])
+            values = {**values}
+            values["stride_space"] = tuple(values.get("stride_space") or (1,) * dims)
+            values["offset"] = tuple(values.get("offset") or (0.5,) * dims)
+        return values
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Card:
+        if not self.fields:
+            raise ValueError("a card should name at least one field.")
+        for name in ("units", "inputs"):
+            words = getattr(self, name)
+            if words and len(words) != len(self.fields):
+                raise ValueError(
+                    f"{name} should be one for each of {len(self.fields)} fields, got {len(words)}."
+                )
+        if self.frames < 1 or self.samples < 0 or self.stride_time < 1:
+            raise ValueError("frames, samples and strides on a card should be positive.")
+        if not (np.isfinite(self.dt) and self.dt > 0):
+            raise ValueError(f"dt should be a positive time, got {self.dt}.")
+        if self.steady and self.frames != 2:
+            raise ValueError(
+                f"steady data should have 2 frames (input, output), got {self.frames}."
+            )
+        if len(self.stride_space) != len(self.grid.points):
+            raise ValueError("stride_space on a card should have one number for each axis.")
+        return self
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.points, self.extent, self.boundary, self.offset)
+
+    @property
+    def times(self) -> np.ndarray:
+        """The time of every frame."""
+        return self.start + self.dt * np.arange(self.frames)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(sample, time, channel, *space)"""
+        return (self.samples, self.frames, len(self.fields), *self.points)
+
+    def on_grid(self, grid: Grid, **values: Any) -> Card:
+        """The same card with the facts of another grid."""
+        return self.changed(
+            points=grid.points,
+            extent=grid.extent,
+            boundary=grid.boundary,
+            offset=grid.offset,
+            **values,
+        )
+
+    def strided(self, space: tuple[int, ...], time: int) -> Card:
+        """The card of the data that `array[:, ::time, :, ::space]` keeps.
+
+        Keeping every s-th cell makes the two edges of a bounded axis unlike: the first kept cell
+        lies at the edge, the last one s − 1 cells away from it.  The mirror image is then no
+        sample of the same distribution, so such data lose "flip".
+        """
+        lost = set()
+        moves = "shift" in self.symmetries
+        if any(
+            s > 1 and not (p and moves) for s, p in zip(space, self.grid.is_periodic, strict=True)
+        ):
+            lost.add("flip")
+        if len(set(space)) > 1:
+            lost.add("rotate")
+        return self.on_grid(
+            self.grid.strided(space),
+            dt=self.dt * time,
+            frames=self.frames if self.steady else -(-self.frames // time),
+            stride_space=tuple(a * b for a, b in zip(self.stride_space, space, strict=True)),
+            stride_time=self.stride_time * time,
+            symmetries=tuple(name for name in self.symmetries if name not in lost),
+        )
+
+    def to_json(self) -> str:
+        """One deterministic line of JSON for each fact."""
+        return json.dumps(
+            self.model_dump(mode="json"), indent=1, sort_keys=True, ensure_ascii=False
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Card:
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError):
+            raise ValueError("the data card is not JSON.") from None
+        if not isinstance(values, dict):
+            raise ValueError("the data card should be a JSON object.")
+        return cls(**values)
+
+    def markdown(self) -> str:
+        """The card as a page for people."""
+        axes = [
+            f"{n} points on [{lo:g}, {hi:g}], {boundary}"
+            for n, (lo, hi), boundary in zip(self.points, self.extent, self.boundary, strict=True)
+        ]
+        units = self.units or ("",) * len(self.fields)
+        fields = [f + (f" ({u})" if u else "") for f, u in zip(self.fields, units, strict=True)]
+        names = ", ".join(fields)
+        if self.steady:
+            names = f"{', '.join(self.inputs) or 'input'} → {names}"
+        rows = {
+            "fields": names,
+            "samples": f"{self.samples}",
+            "grid": "; ".join(axes),
+            "time": "steady"
+            if self.steady
+            else f"{self.frames} frames from {self.start:g}, Δt = {self.dt:g}",
+            "strides": f"space {list(self.stride_space)}, time {self.stride_time}",
+            "parameters": ", ".join(f"{k} = {v}" for k, v in self.parameters.items()),
+            "fastest wave": "" if self.speed is None else f"{self.speed:g}",
+            "symmetries": ", ".join(self.symmetries) or "none",
+            "solver": self.solver,
+            "initial conditions": self.initial,
+            "seed": "" if self.seed is None else f"{self.seed}",
+            "split": self.split.describe() if self.split else "",
+            "made with": f"fino {self.version}" if self.version else "",
+            "cost": f"{self.cost.seconds:.1f} s, {self.cost.machine}" if self.cost else "",
+        }
+        lines = [f"# {self.title or self.name}", ""]
+        lines += [f"    {line}" for line in self.equation.splitlines()] + [""]
+        lines += [self.description, ""] if self.description else []
+        lines += ["| | |", "| --- | --- |"]
+        lines += [f"| {key} | {value.replace('|', '/')} |" for key, value in rows.items() if value]
+        lines += ["", "## Known flaws", ""]
+        lines += [f"* {flaw}" for flaw in self.flaws] or ["None known."]
+        return "\n".join(lines) + "\n"

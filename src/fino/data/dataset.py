@@ -1,0 +1,317 @@
+"""A data set in the hand: its card, its trajectories, and three parts that never overlap.
+
+data.read([0, 3], start=10, length=6)    →  (2, 6, c, *space)
+data.test[0].history, data.test[0].future
+data.strided(space=8, time=5)             as PDEBench's loader keeps every 8th cell
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fino.data.card import Card
+from fino.data.frames import Frames
+from fino.data.split import Split, split_by_rule, split_by_share
+from fino.grid import Grid
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Dataset", "Part", "Sample"]
+
+#: Past this many bytes the hash of a file that is not ours is taken from evenly spaced samples.
+_HASH_LIMIT = 2**30
+_HASH_SAMPLES = 64
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One trajectory cut in two: what a model is shown and what it has to say.
+
+    history (k, c, *space), future (t − k, c, *space)
+    """
+
+    history: Tensor
+    future: Tensor
+    index: int
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Trajectories (sample, time, channel, *space) with their card.
+
+    `fino.generate`, `fino.open` and `fino.from_array` return one.  `labels` names the samples
+    where they have names, such as the day of a weather map.
+    """
+
+    card: Card
+    source: Frames
+    path: Path | None = None
+    labels: tuple[str, ...] = ()
+    recorded_hash: str | None = None
+    samples: tuple[int, ...] | None = None
+    stride_time: int = 1
+    stride_space: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.stride_space:
+            object.__setattr__(self, "stride_space", (1,) * len(self.card.points))
+        if self.samples is None:
+            object.__setattr__(self, "samples", tuple(range(self.source.shape[0])))
+        if self.labels and len(self.labels) != len(self):
+            raise ValueError(f"labels should be one for each of {len(self)} samples.")
+        split = self.card.split or split_by_rule(len(self))
+        if split.stop > len(self):
+            raise ValueError(
+                f"the split names sample {split.stop - 1} but there are {len(self)} samples."
+            )
+        object.__setattr__(self, "card", self.card.changed(split=split, samples=len(self)))
+        self._agrees_with_card()
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __repr__(self) -> str:
+        place = f", {self.path}" if self.path else ""
+        return f"Dataset({self.card.name}: {' × '.join(map(str, self.shape))}{place})"
+
+    def _agrees_with_card(self) -> None:
+        _, frames, channels, *points = self.source.shape
+        time = 1 if self.steady else self.stride_time
+        strides = (time, 1, *self.stride_space)
+        kept = tuple(-(-n // s) for n, s in zip((frames, channels, *points), strides, strict=True))
+        if kept != self.shape[1:]:
+            raise ValueError(
+                f"the numbers are {kept} (time, channel, *space) for each sample, but the card "
+                f"says {self.shape[1:]}."
+            )
+
+    @property
+    def _chosen(self) -> tuple[int, ...]:
+        assert self.samples is not None
+        return self.samples
+
+    @property
+    def grid(self) -> Grid:
+        return self.card.grid
+
+    @property
+    def dt(self) -> float:
+        return self.card.dt
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return self.card.fields
+
+    @property
+    def channels(self) -> int:
+        return len(self.card.fields)
+
+    @property
+    def steady(self) -> bool:
+        return self.card.steady
+
+    @property
+    def split(self) -> Split:
+        assert self.card.split is not None
+        return self.card.split
+
+    @property
+    def frames(self) -> int:
+        """Frames in each trajectory."""
+        return self.card.frames
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(sample, time, channel, *space)"""
+        return (len(self), self.card.frames, self.channels, *self.card.points)
+
+    @property
+    def history(self) -> int:
+        """How many frames a model is shown by default: ten, one if steady, fewer if there are."""
+        return 1 if self.steady else max(1, min(10, self.frames // 2))
+
+    def read(
+        self, samples: Sequence[int] | Tensor, start: int = 0, length: int | None = None
+    ) -> Tensor:
+        """Frames start … start + length of some samples, (b, t, c, *space) in float32."""
+        import torch
+
+        wanted = self._in_range([int(i) for i in samples])
+        frames = self.frames
+        length = frames - start if length is None else length
+        if start < 0 or length < 1 or start + length > frames:
+            raise ValueError(
+                f"frames {start} to {start + length} were asked for, but {self.card.name} has "
+                f"frames 0 to {frames}."
+            )
+        step = 1 if self.steady else self.stride_time
+        times = slice(start * step, (start + length - 1) * step + 1, step)
+        space = tuple(slice(None, None, s) for s in self.stride_space)
+        return torch.from_numpy(self.source.read(wanted, times, space))
+
+    def _in_range(self, samples: list[int]) -> list[int]:
+        count = len(self)
+        if not samples:
+            raise ValueError("read should be given at least one sample number.")
+        for i in samples:
+            if not -count <= i < count:
+                raise ValueError(
+                    f"sample {i} was asked for, but {self.card.name} has samples 0 to {count - 1}."
+                )
+        return [self._chosen[i] for i in samples]
+
+    @cached_property
+    def train(self) -> Part:
+        return Part(self, "train", self.split.samples("train"), self.history)
+
+    @cached_property
+    def validation(self) -> Part:
+        return Part(self, "validation", self.split.samples("validation"), self.history)
+
+    @cached_property
+    def test(self) -> Part:
+        return Part(self, "test", self.split.samples("test"), self.history)
+
+    def with_split(
+        self,
+        rule: str | Split | None = None,
+        *,
+        train: int | float | Iterable[int] | None = None,
+        validation: int | float | Iterable[int] | None = None,
+        test: int | float | Iterable[int] | None = None,
+    ) -> Dataset:
+        """The same data cut otherwise: by rule ("first", "last"), counts, shares or numbers."""
+        if isinstance(rule, Split):
+            split = rule
+        elif rule is not None:
+            split = split_by_rule(len(self), rule)
+        else:
+            split = split_by_share(len(self), train=train, validation=validation, test=test)
+        return replace(self, card=self.card.changed(split=split))
+
+    def strided(self, space: int | Sequence[int] = 1, time: int = 1) -> Dataset:
+        """Every space-th cell and every time-th frame, read no more than needed."""
+        dims = self.grid.dims
+        strides = (space,) * dims if isinstance(space, int) else tuple(int(s) for s in space)
+        if len(strides) != dims or min(strides) < 1 or time < 1:
+            raise ValueError(
+                f"strides should be positive whole numbers, one for time and one for each of "
+                f"{dims} axes, got space {space} and time {time}."
+            )
+        if self.steady and time != 1:
+            raise ValueError(f"{self.card.name} is steady: it has no time to stride over.")
+        return replace(
+            self,
+            card=self.card.strided(strides, time),
+            recorded_hash=self.recorded_hash if max(strides) == time == 1 else None,
+            stride_space=tuple(a * b for a, b in zip(self.stride_space, strides, strict=True)),
+            stride_time=self.stride_time * time,
+        )
+
+    def select(self, samples: Iterable[int]) -> Dataset:
+        """Some of the samples, in the order given; each stays in its part."""
+        numbers = [int(i) for i in samples]
+        chosen = self._in_range(numbers)
+        numbers = [i % len(self) for i in numbers]
+        if len(set(numbers)) != len(numbers):
+            raise ValueError("select should be given each sample number once.")
+        return replace(
+            self,
+            card=self.card.changed(samples=len(numbers), split=self.split.chosen(numbers)),
+            recorded_hash=None,
+            samples=tuple(chosen),
+            labels=tuple(self.labels[i] for i in numbers) if self.labels else (),
+        )
+
+    @cached_property
+    def hash(self) -> str:
+        """The SHA-256 of the numbers: as recorded in our own files, else computed once.
+
+        It is taken over one SHA-256 for each sample.  A file of others' making that is larger
+        than a gigabyte is known by evenly spaced samples, and its hash begins with "sampled:".
+        """
+        if self.recorded_hash:
+            return self.recorded_hash
+        size = 4 * int(np.prod(self.shape, dtype=object))
+        whole = self.path is None or size <= _HASH_LIMIT
+        numbers = np.arange(len(self))
+        if not whole:
+            numbers = np.unique(np.linspace(0, len(self) - 1, _HASH_SAMPLES).astype(int))
+        digest = hashlib.sha256()
+        for i in numbers:
+            digest.update(sample_digest(self.read([int(i)]).numpy()[0]))
+        return ("" if whole else "sampled:") + digest.hexdigest()
+
+
+def sample_digest(sample: np.ndarray) -> bytes:
+    """The SHA-256 of one trajectory (t, c, *space) as little-endian float32."""
+    return hashlib.sha256(np.ascontiguousarray(sample, dtype="<f4").data).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A view of some samples of a data set: train, validation or test."""
+
+    data: Dataset
+    name: str
+    samples: tuple[int, ...]
+    history: int
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __repr__(self) -> str:
+        return f"Part({self.name} of {self.data.card.name}: {len(self)} samples)"
+
+    def __getitem__(self, i: int) -> Sample:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"the {self.name} part has {len(self)} samples, not a sample {i}.")
+        frames = self.read([i])[0]
+        return Sample(frames[: self.history], frames[self.history :], self.samples[i])
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self), *self.data.shape[1:])
+
+    @property
+    def frames(self) -> int:
+        """Frames in each trajectory."""
+        return self.data.frames
+
+    def read(
+        self, samples: Sequence[int] | Tensor, start: int = 0, length: int | None = None
+    ) -> Tensor:
+        """Frames of the part's own samples, counted from zero: (b, t, c, *space)."""
+        if not self.samples:
+            raise ValueError(
+                f"the {self.name} part of {self.data.card.name} is empty ({len(self.data)} samples "
+                "in all). Use more samples, or data.with_split(…)."
+            )
+        for i in samples:
+            if not -len(self) <= i < len(self):
+                raise ValueError(f"the {self.name} part has {len(self)} samples, not a sample {i}.")
+        return self.data.read([self.samples[int(i)] for i in samples], start, length)
+
+    def with_history(self, history: int) -> Part:
+        """The same part with another number of frames shown."""
+        if not 0 < history < self.frames:
+            raise ValueError(
+                f"history should be between 1 and {self.frames - 1} of {self.frames} frames, "
+                f"got {history}."
+            )
+        return replace(self, history=history)
+
+    def all(self, start: int = 0, length: int | None = None) -> Tensor:
+        """Every trajectory of the part at once: (b, t, c, *space)."""
+        return self.read(range(len(self)), start, length)

@@ -1,0 +1,77 @@
+"""Numbers brought to mean zero and size one, by statistics of the training part alone.
+
+scale(u) = (u − mean) / std        per channel
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from fino.data.dataset import Part
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Scaling", "fit_frames", "fit_increments"]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A mean and a standard deviation for each channel, both of shape (c,)."""
+
+    mean: Tensor
+    std: Tensor
+
+    @classmethod
+    def none(cls, channels: int) -> Scaling:
+        """The scaling that changes nothing."""
+        return cls(torch.zeros(channels), torch.ones(channels))
+
+    def scale(self, u: Tensor, dims: int) -> Tensor:
+        """(…, c, *space) → the same, with `dims` axes of space."""
+        shape = (-1,) + (1,) * dims
+        return (u - self.mean.to(u).view(shape)) / self.std.to(u).view(shape)
+
+    def unscale(self, u: Tensor, dims: int) -> Tensor:
+        """The way back: (…, c, *space) → the same."""
+        shape = (-1,) + (1,) * dims
+        return u * self.std.to(u).view(shape) + self.mean.to(u).view(shape)
+
+
+def fit_frames(part: Part, start: int = 0, length: int | None = None) -> Scaling:
+    """The scaling of the frames themselves.
+
+    For steady data, fit_frames(part, 0, 1) is the input's and fit_frames(part, 1, 1) the output's.
+    """
+    return _fit(part, start, length, increments=False)
+
+
+def fit_increments(part: Part) -> Scaling:
+    """The scaling of u(t + dt) − u(t), what a model that predicts increments has to say."""
+    return _fit(part, 0, None, increments=True)
+
+
+def _fit(part: Part, start: int, length: int | None, increments: bool) -> Scaling:
+    """Mean and deviation in float64, one trajectory at a time, so that memory stays flat."""
+    if part.name != "train":
+        raise ValueError(
+            f"scaling should be fitted on the train part alone, got the {part.name} part."
+        )
+    counts, means, squares = [], [], []
+    for i in range(len(part)):
+        u = part.read([i], start, length)[0].double()
+        u = (u.diff(dim=0) if increments else u).transpose(0, 1).flatten(start_dim=1)
+        counts.append(u.shape[1])
+        means.append(u.mean(dim=1))
+        squares.append(u.var(dim=1, unbiased=False))
+    if not counts:
+        raise ValueError(f"the train part of {part.data.card.name} is empty: nothing to fit on.")
+    per_sample = torch.stack(means)
+    mean = per_sample.mean(dim=0)
+    spread = (torch.stack(squares) + (per_sample - mean) ** 2).mean(dim=0).sqrt()
+    # A channel that never changes has nothing to scale by; rounding must not blow it up.
+    still = spread <= 1e-7 * mean.abs().clamp_min(1e-30)
+    return Scaling(mean.float(), torch.where(still, 1.0, spread).float())

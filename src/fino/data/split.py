@@ -1,0 +1,154 @@
+"""Which trajectories are for learning, for choosing and for judging: three disjoint parts.
+
+The default follows PDEBench's single-file convention: the first tenth is the test part.  Its
+multi-file convention, the last tenth, is the rule "last".  PDEBench chooses checkpoints on the
+test part itself; here a tenth of what remains is put aside for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from pydantic import model_validator
+
+from fino.settings import Settings, did_you_mean
+
+__all__ = ["PARTS", "RULES", "Split", "split_by_rule", "split_by_share"]
+
+PARTS = ("train", "validation", "test")
+
+RULES = {
+    "first": "test = first 10 %, validation = next 10 %, train = rest",
+    "last": "test = last 10 %, validation = the 10 % before it, train = rest",
+}
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+class Split(Settings):
+    """Three disjoint sets of samples, each kept as [start, stop) ranges."""
+
+    rule: str = "chosen by hand"
+    train: Ranges = ()
+    validation: Ranges = ()
+    test: Ranges = ()
+
+    @model_validator(mode="after")
+    def _is_disjoint(self) -> Split:
+        owners = sorted((a, b, part) for part in PARTS for a, b in getattr(self, part))
+        for start, stop, part in owners:
+            if start < 0 or stop <= start:
+                raise ValueError(f"the {part} part has an empty range ({start}, {stop}).")
+        for (_, stop, left), (start, _, right) in pairwise(owners):
+            if start < stop:
+                raise ValueError(
+                    f"sample {start} is in the {left} part and in the {right} part; "
+                    "train, validation and test should be disjoint."
+                )
+        return self
+
+    @classmethod
+    def of(cls, rule: str, **parts: Iterable[int]) -> Split:
+        """A split from plain sample numbers: Split.of("by year", train=…, test=…)."""
+        return cls(rule=rule, **{name: _ranges(parts.get(name, ()), name) for name in PARTS})
+
+    @property
+    def stop(self) -> int:
+        """One more than the largest sample in any part."""
+        return max((b for part in PARTS for _, b in getattr(self, part)), default=0)
+
+    def samples(self, part: str) -> tuple[int, ...]:
+        """The sample numbers of a part, in order."""
+        return tuple(i for a, b in getattr(self, part) for i in range(a, b))
+
+    def chosen(self, samples: Sequence[int]) -> Split:
+        """The same parts after only `samples` are kept, renumbered in their order."""
+        owner = {i: part for part in PARTS for i in self.samples(part)}
+        kept = {
+            part: [new for new, old in enumerate(samples) if owner.get(old) == part]
+            for part in PARTS
+        }
+        return Split.of(self.rule, **kept)
+
+    def describe(self) -> str:
+        sizes = ", ".join(f"{part} {sum(b - a for a, b in getattr(self, part))}" for part in PARTS)
+        return f"{self.rule} ({sizes})"
+
+
+def split_by_rule(samples: int, rule: str = "first") -> Split:
+    """The conventional split of `samples` trajectories: a tenth, a tenth of the rest, the rest.
+
+    Two samples make a train and a test part, a single one is all train.
+    """
+    if rule not in RULES:
+        raise ValueError(f"Unknown split '{rule}'. {did_you_mean(rule, tuple(RULES))}")
+    tests = max(1, samples // 10) if samples > 1 else 0
+    checks = max(1, (samples - tests) // 10) if samples > 2 else 0
+    order = range(samples) if rule == "first" else range(samples - 1, -1, -1)
+    return Split.of(
+        RULES[rule],
+        test=order[:tests],
+        validation=order[tests : tests + checks],
+        train=order[tests + checks :],
+    )
+
+
+def split_by_share(
+    samples: int,
+    train: int | float | Iterable[int] | None = None,
+    validation: int | float | Iterable[int] | None = None,
+    test: int | float | Iterable[int] | None = None,
+) -> Split:
+    """A split by counts (80), shares (0.8) or sample numbers ([0, 1, 5]).
+
+    Parts given as counts or shares are laid out in the order test, validation, train; a part that
+    is not given is empty, except that train takes what remains.
+    """
+    wanted = {"test": test, "validation": validation, "train": train}
+    parts: dict[str, list[int]] = {
+        name: [int(i) for i in value]
+        for name, value in wanted.items()
+        if value is not None and not isinstance(value, int | float)
+    }
+    taken = {i for numbers in parts.values() for i in numbers}
+    free = [i for i in range(samples) if i not in taken]
+    for name, value in wanted.items():
+        if isinstance(value, int | float):
+            count = _count(name, value, samples)
+            if count > len(free):
+                raise ValueError(
+                    f"the {name} part wants {count} samples but only {len(free)} of {samples} "
+                    "are left. Ask for fewer."
+                )
+            parts[name], free = free[:count], free[count:]
+    parts.setdefault("train", free)
+    for name, numbers in parts.items():
+        if numbers and not 0 <= min(numbers) <= max(numbers) < samples:
+            raise ValueError(
+                f"the {name} part should hold sample numbers from 0 to {samples - 1}, "
+                f"got {min(numbers)} … {max(numbers)}."
+            )
+    return Split.of("chosen by hand", **parts)
+
+
+def _count(name: str, value: int | float, samples: int) -> int:
+    if isinstance(value, bool) or value < 0 or (isinstance(value, float) and value > 1):
+        raise ValueError(
+            f"the {name} part should be a count, a share between 0 and 1, or sample numbers, "
+            f"got {value!r}."
+        )
+    return value if isinstance(value, int) else round(value * samples)
+
+
+def _ranges(samples: Iterable[int], name: str) -> Ranges:
+    ordered = sorted(int(i) for i in samples)
+    ranges: list[tuple[int, int]] = []
+    for i in ordered:
+        if ranges and i < ranges[-1][1]:
+            raise ValueError(f"sample {i} is listed twice in the {name} part.")
+        if ranges and i == ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], i + 1)
+        else:
+            ranges.append((i, i + 1))
+    return tuple(ranges)
