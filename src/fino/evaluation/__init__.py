@@ -1,1 +1,24 @@
-"""The scales: metrics, spectra, cost, scores."""
+"""The scales: metrics, intervals, costs, and one verdict against the floors."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+#: Where each name of the room lives.  Nothing is imported before it is used.
+_HOME = {
+    "METRICS": "metrics",
+    "Scores": "scores",
+    "compare": "compare",
+    "evaluate": "evaluate",
+    "score": "metrics",
+    "spectrum": "spectrum",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"fino.evaluation.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'fino.evaluation' has no attribute '{name}'")
