@@ -10,16 +10,26 @@ import fino
 
 __all__ = ["app", "main"]
 
-#: Verb → where its function lives.  Strings, so that `fino --help` imports none of them.
-VERBS: dict[str, str] = {}
+#: Verb → (where its function lives, what it does).  Strings, so that `fino --help` imports
+#: none of them.
+VERBS: dict[str, tuple[str, str]] = {}
+
+#: The same for `fino bench …`.
+BENCHES: dict[str, tuple[str, str]] = {
+    "speed": ("fino.cli.bench_speed:speed", "Cost of a step of every model, as ratios."),
+}
 
 app = App(
     name="fino",
     help="Learned PDE solvers that are strictly local and say how far they see.",
     version=fino.__version__,
 )
-for _verb, _home in VERBS.items():
-    app.command(_home, name=_verb)
+bench = App(name="bench", help="Measure on this machine: speed, and what speed buys.")
+for _verb, (_home, _help) in VERBS.items():
+    app.command(_home, name=_verb, help=_help)
+for _verb, (_home, _help) in BENCHES.items():
+    bench.command(_home, name=_verb, help=_help)
+app.command(bench)
 
 
 def main() -> None:
