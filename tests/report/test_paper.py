@@ -1,0 +1,80 @@
+"""The paper's numbers, checked against the paper's own words and arithmetic."""
+
+import pytest
+
+from fino.report.paper import AUDIT, DIFFERS, PAPER, TASKS, numbers
+
+
+def value(task, model, metric):
+    (entry,) = numbers(task, model, metric)
+    return entry.value
+
+
+def test_every_number_of_the_four_tables_is_there():
+    counts = {table: 0 for table in ("Table 1", "Table S.1", "Table S.2", "Table S.3")}
+    for entry in PAPER:
+        counts[entry.table] += 1
+    # 7 tasks × 7 models less 4 dashes; 3 tasks × 3 columns × 6 or 7 rows; S.3 has one dash row.
+    assert counts == {"Table 1": 45, "Table S.1": 54, "Table S.2": 63, "Table S.3": 60}
+    keys = [(entry.task, entry.model, entry.metric) for entry in PAPER]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "rival", "percent"),
+    [
+        ("advection", "rmse", "fno", 44.15),
+        ("compressible", "rmse", "ffno", 34.02),
+        ("fisher", "rmse", "transolver", 16.18),
+        ("darcy", "rmse", "unet", -3.67),
+        ("fitzhugh-nagumo", "rmse", "local_fno", 38.15),
+        ("shallow-water", "rmse", "local_fno", 40.87),
+        ("climate", "rmse", "ufno", 11.73),
+        ("advection", "nrmse", "fno", 45.07),
+        ("advection", "max_error", "fno", 17.38),
+        ("compressible", "nrmse", "ffno", 11.02),
+        ("compressible", "max_error", "ffno", 22.37),
+        ("fisher", "nrmse", "transolver", 15.60),
+        ("fisher", "max_error", "ufno", -59.4),
+        ("fisher", "crmse", "transolver", 24.30),
+        ("darcy", "nrmse", "unet", -6.50),
+        ("fitzhugh-nagumo", "nrmse", "local_fno", 33.63),
+        ("fitzhugh-nagumo", "max_error", "local_fno", 31.27),
+        ("fitzhugh-nagumo", "crmse", "local_fno", 81.82),
+        ("shallow-water", "nrmse", "local_fno", 40.76),
+        ("shallow-water", "max_error", "local_fno", 56.97),
+        ("shallow-water", "crmse", "local_fno", 65.79),
+        ("compressible", "frmse_low", "ffno", 33.58),
+        ("compressible", "frmse_mid", "ffno", 29.33),
+        ("compressible", "frmse_high", "ufno", -26.69),
+        ("fitzhugh-nagumo", "frmse_low", "local_fno", 54.72),
+        ("fitzhugh-nagumo", "frmse_mid", "local_fno", 40.91),
+        ("fitzhugh-nagumo", "frmse_high", "local_fno", 33.33),
+        ("shallow-water", "frmse_low", "local_fno", 69.05),
+        ("shallow-water", "frmse_mid", "local_fno", 46.0),
+        ("shallow-water", "frmse_high", "local_fno", 33.33),
+    ],
+)
+def test_the_improvements_that_it_prints_follow_from_its_numbers(task, metric, rival, percent):
+    ours, theirs = value(task, "fino", metric), value(task, rival, metric)
+    assert 100 * (theirs - ours) / theirs == pytest.approx(percent, abs=0.1)
+
+
+def test_every_entry_says_where_it_stands():
+    for entry in (*PAPER, *AUDIT):
+        assert entry.table and entry.row and entry.column
+        assert entry.task in TASKS
+        assert entry.value > 0
+    assert set(DIFFERS) == set(TASKS)
+
+
+def test_the_retuned_fno_is_better_than_the_papers():
+    for entry in AUDIT:
+        if entry.row == "FNO retuned":
+            assert entry.value < value(entry.task, "fno", "nrmse")
+            assert "protocol" not in entry.note and entry.note
+
+
+def test_an_unknown_task_gets_a_hint():
+    with pytest.raises(ValueError, match=r"The paper has no task 'advecton'. Did you mean"):
+        numbers("advecton")
