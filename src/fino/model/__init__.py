@@ -13,6 +13,8 @@ __all__ = ["MODELS"]
 #: Every model by name, and where its class lives.  To add one: a file and a line here.
 _HOME = {
     "fino": "fino.Fino",
+    "unet": "unet.UNet",
+    "fno": "fno.FNO",
 }
 
 

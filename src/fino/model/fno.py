@@ -1,6 +1,6 @@
 """FNO: lift, a few Fourier layers, project (Li et al. 2021, arXiv:2010.08895).
 
-    v ← P u                                  lift, a matrix at every cell
+    v ← P u                                  lift, a matrix in every cell
     v ← σ( W v + b + F⁻¹ R F v )             Fourier layers; the last one without σ
     u ← Q₂ σ( Q₁ v )                         project
 
@@ -8,68 +8,46 @@ The sum over frequencies makes every cell depend on every other: its reach is in
 axis that is not periodic, `padding` cells of zeros are put after the end, so that the period
 that the transform assumes does not join the two edges.  Periodic axes get none: there the
 network commutes with every shift.
+
+With `channel_mlp` and `lift` it is the FNO of the neuraloperator library, whose layers add a
+pointwise network and a second skip:
+
+    v ← σ( M₂ σ( M₁ σ(W v + F⁻¹ R F v) ) + g ⊙ v )
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-import torch.nn.functional as F
+import torch
 from pydantic import Field as Setting
-from pydantic import ValidationInfo, field_validator
-from torch import nn
+from torch import Tensor, nn
 
-from fino.grid import boundary_per_axis
 from fino.locality import Locality
+from fino.model.network import ACTIVATIONS, Activation, FourierSettings, check_field
 from fino.model.spectral import Pointwise, SpectralConvolution, crop_right, pad_right
-from fino.settings import Settings
-from fino.shapes import Field, expect
+from fino.shapes import Field
 
 __all__ = ["FNO", "FNOSettings"]
 
 
-class FNOSettings(Settings):
-    """Everything that an FNO is built from."""
+class FNOSettings(FourierSettings):
+    """Everything that decides the shape of an FNO.
 
-    dims: int = Setting(ge=1, le=3)
-    inputs: int = Setting(ge=1)
-    outputs: int = Setting(ge=1)
-    boundary: str | tuple[str, ...] = "periodic"
-    width: int = Setting(20, ge=1)
-    modes: int | tuple[int, ...] = 12
-    layers: int = Setting(4, ge=1)
-    head: int = Setting(128, ge=1)
-    padding: int = Setting(2, ge=0)
+    `lift` is the hidden width of a two-layer lift (0: one matrix), `channel_mlp` the width of
+    the pointwise network in each layer relative to `width` (0: none).
+    """
 
-    @field_validator("boundary")
-    @classmethod
-    def _one_boundary_an_axis(cls, value: Any, info: ValidationInfo) -> tuple[str, ...]:
-        return boundary_per_axis(value, info.data.get("dims", len(value)))
-
-    @field_validator("modes")
-    @classmethod
-    def _one_count_an_axis(cls, value: Any, info: ValidationInfo) -> tuple[int, ...]:
-        dims = info.data.get("dims", 1)
-        modes = (value,) * dims if isinstance(value, int) else tuple(value)
-        if len(modes) != dims or min(modes) < 1:
-            raise ValueError(
-                f"modes should be one positive number or one for each of {dims} axes, got {value}."
-            )
-        return modes
-
-    @property
-    def pads(self) -> tuple[int, ...]:
-        """Cells of zeros after the end of each axis: none where the boundary is periodic."""
-        return tuple(0 if name == "periodic" else self.padding for name in self.boundary)
+    activation: Activation = "gelu"
+    lift: int = Setting(0, ge=0)
+    channel_mlp: float = Setting(0.0, ge=0)
 
 
 class FNO(nn.Module):
     """The Fourier neural operator: (b, inputs, *space) → (b, outputs, *space)."""
 
-    paper: ClassVar[str] = (
-        "Li et al., Fourier Neural Operator for Parametric Partial Differential Equations, "
-        "ICLR 2021"
-    )
+    paper: ClassVar[str] = "Li et al. 2021, Fourier Neural Operator for Parametric PDEs"
     sizes: ClassVar[dict[str, dict[str, Any]]] = {
         "small": {"width": 12, "modes": 8, "layers": 3, "head": 64},
         "paper": {"width": 20, "modes": 12, "layers": 4, "head": 128, "padding": 2},
@@ -79,26 +57,60 @@ class FNO(nn.Module):
     def __init__(self, **settings: Any) -> None:
         super().__init__()
         self.settings = s = FNOSettings(**settings)
-        assert isinstance(s.modes, tuple)
-        self.lift = Pointwise(s.inputs, s.width)
-        self.spectral = nn.ModuleList(
-            SpectralConvolution(s.width, s.width, s.modes) for _ in range(s.layers)
+        self.activation = ACTIVATIONS[s.activation]
+        self.lift = PointwiseNetwork(s.inputs, s.lift, s.width, self.activation)
+        self.layers = nn.ModuleList(
+            FourierLayer(s, last=layer == s.layers - 1) for layer in range(s.layers)
         )
-        self.local = nn.ModuleList(Pointwise(s.width, s.width) for _ in range(s.layers))
-        self.head = Pointwise(s.width, s.head)
-        self.project = Pointwise(s.head, s.outputs)
+        self.project = PointwiseNetwork(s.width, s.head, s.outputs, self.activation)
 
     @property
     def locality(self) -> Locality:
         return Locality.everywhere(self.settings.dims)
 
     def forward(self, u: Field) -> Field:
-        s = self.settings
-        expect(u, "b c *space", name="FNO's input", c=s.inputs)
-        v = pad_right(self.lift(u), s.pads)
-        for layer, (spectral, local) in enumerate(zip(self.spectral, self.local, strict=True)):
-            v = spectral(v) + local(v)
-            if layer < s.layers - 1:
-                v = F.gelu(v)
-        v = F.gelu(self.head(crop_right(v, s.pads)))
-        return self.project(v)
+        check_field(u, self.settings, "FNO")
+        v = pad_right(self.lift(u), self.settings.pads)
+        for layer in self.layers:
+            v = layer(v)
+        return self.project(crop_right(v, self.settings.pads))
+
+
+class FourierLayer(nn.Module):
+    """σ(W v + K v), and on request a pointwise network behind it: (b, c, *space) → the same."""
+
+    def __init__(self, settings: FNOSettings, last: bool) -> None:
+        super().__init__()
+        width = settings.width
+        self.spectral = SpectralConvolution(width, width, settings.modes_per_axis)
+        self.local = Pointwise(width, width)
+        self.activation = None if last else ACTIVATIONS[settings.activation]
+        self.mlp: PointwiseNetwork | None = None
+        if settings.channel_mlp:
+            hidden = max(1, round(settings.channel_mlp * width))
+            self.mlp = PointwiseNetwork(width, hidden, width, ACTIVATIONS[settings.activation])
+            self.gate = nn.Parameter(torch.ones(width, *[1] * settings.dims))
+
+    def forward(self, v: Field) -> Field:
+        mixed = self._activate(self.spectral(v) + self.local(v))
+        if self.mlp is None:
+            return mixed
+        return self._activate(self.mlp(mixed) + self.gate * v)
+
+    def _activate(self, v: Field) -> Field:
+        return v if self.activation is None else self.activation(v)
+
+
+class PointwiseNetwork(nn.Module):
+    """Two matrices with σ between, in every cell; one matrix if nothing is hidden."""
+
+    def __init__(
+        self, inputs: int, hidden: int, outputs: int, activation: Callable[[Tensor], Tensor]
+    ) -> None:
+        super().__init__()
+        self.activation = activation
+        self.first = Pointwise(inputs, hidden) if hidden else None
+        self.last = Pointwise(hidden or inputs, outputs)
+
+    def forward(self, v: Field) -> Field:
+        return self.last(v if self.first is None else self.activation(self.first(v)))

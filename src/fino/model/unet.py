@@ -1,0 +1,149 @@
+"""U-Net in the size that PDEBench uses (Ronneberger et al. 2015, arXiv:1505.04597).
+
+    encoder      two stencils of radius 1, then the maximum of two neighbours along each axis
+    bottleneck   two stencils
+    decoder      a transposed convolution to twice the cells, the encoder's field beside it,
+                 two stencils
+
+The width doubles with every level.  Everything is local, so the reach is finite, but wide: a
+level doubles it.
+
+Normalisation: PDEBench puts a batch norm behind every convolution.  While training, a batch
+norm divides by statistics of the whole field and of the other samples, and the network is then
+neither local nor a map of one sample; in use it divides by stored numbers and is local again.
+The default is no normalisation, since the emulator scales its fields; `norm="batch"` is
+PDEBench's, and `locality` says which of the two cases holds at the moment.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field as Setting
+from torch import nn
+
+from fino.locality import Locality
+from fino.model.convolution import Convolution, channels_last
+from fino.model.network import ACTIVATIONS, Activation, NetworkSettings, check_field
+from fino.shapes import Field
+
+__all__ = ["Doubling", "UNet", "UNetSettings", "batch_norm", "largest"]
+
+_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+_LARGEST = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+_BATCH_NORM = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+
+
+class UNetSettings(NetworkSettings):
+    """Everything that decides the shape of a U-Net."""
+
+    width: int = Setting(32, ge=1)
+    levels: int = Setting(4, ge=0)
+    activation: Activation = "tanh"
+    norm: Literal["none", "batch"] = "none"
+
+
+class UNet(nn.Module):
+    """The U-Net: (b, inputs, *space) → (b, outputs, *space).
+
+    Every axis must be a multiple of 2^levels.
+    """
+
+    paper: ClassVar[str] = "Ronneberger et al. 2015, U-Net; as in PDEBench (Takamoto et al. 2022)"
+    sizes: ClassVar[dict[str, dict[str, Any]]] = {
+        "small": {"width": 8, "levels": 3},
+        "paper": {"width": 32, "levels": 4, "activation": "tanh", "norm": "batch"},
+        "large": {"width": 48, "levels": 4},
+    }
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self.settings = s = UNetSettings(**settings)
+        widths = [s.width * 2**level for level in range(s.levels + 1)]
+        ends = [s.inputs, *widths]
+        self.encoder = nn.ModuleList(
+            TwoStencils(a, b, s) for a, b in zip(ends, widths[:-1], strict=False)
+        )
+        self.bottleneck = TwoStencils(ends[s.levels], widths[-1], s)
+        self.up = nn.ModuleList(Doubling(2 * w, w, s.dims) for w in widths[:-1])
+        self.decoder = nn.ModuleList(TwoStencils(2 * w, w, s) for w in widths[:-1])
+        self.head = Convolution(s.width, s.outputs, (0,) * s.dims, s.boundaries)
+
+    @property
+    def locality(self) -> Locality:
+        """How far one step sees; everywhere while a batch norm takes live statistics."""
+        if self.settings.norm == "batch" and self.training:
+            return Locality.everywhere(self.settings.dims)
+        two = Locality((2,) * self.settings.dims)
+        reach = two
+        for _ in range(self.settings.levels):
+            reach = two.then(reach.below(2)).then(two)
+        return reach
+
+    def forward(self, u: Field) -> Field:
+        check_field(u, self.settings, "U-Net")
+        self._check_multiple(u)
+        u = channels_last(u)
+        skips = []
+        for stencils in self.encoder:
+            u = stencils(u)
+            skips.append(u)
+            u = largest(u)
+        u = self.bottleneck(u)
+        for up, stencils, skip in zip(
+            reversed(self.up), reversed(self.decoder), reversed(skips), strict=True
+        ):
+            u = stencils(torch.cat((up(u), skip), dim=1))
+        return self.head(u)
+
+    def _check_multiple(self, u: Field) -> None:
+        stride = 2**self.settings.levels
+        if any(n % stride for n in u.shape[2:]):
+            raise ValueError(
+                f"grid {tuple(u.shape[2:])} should be a multiple of 2^levels = {stride} on every "
+                f"axis. Use fewer levels than {self.settings.levels}, or another grid."
+            )
+
+
+class TwoStencils(nn.Module):
+    """Twice a stencil of radius 1 and an activation: (b, inputs, *space) → (b, outputs, *space)."""
+
+    def __init__(self, inputs: int, outputs: int, settings: UNetSettings) -> None:
+        super().__init__()
+        one, boundary, plain = (1,) * settings.dims, settings.boundaries, settings.norm == "none"
+        self.first = Convolution(inputs, outputs, one, boundary, bias=plain)
+        self.second = Convolution(outputs, outputs, one, boundary, bias=plain)
+        self.first_norm = nn.Identity() if plain else batch_norm(outputs, settings.dims)
+        self.second_norm = nn.Identity() if plain else batch_norm(outputs, settings.dims)
+        self.activation = ACTIVATIONS[settings.activation]
+
+    def forward(self, u: Field) -> Field:
+        u = self.activation(self.first_norm(self.first(u)))
+        return self.activation(self.second_norm(self.second(u)))
+
+
+class Doubling(nn.Module):
+    """A matrix for each of the cells that a coarse cell becomes: (b, i, *n) → (b, o, *2n)."""
+
+    def __init__(self, inputs: int, outputs: int, dims: int) -> None:
+        super().__init__()
+        bound = (outputs * 2**dims) ** -0.5
+        self.weight = nn.Parameter(
+            torch.empty(inputs, outputs, *[2] * dims).uniform_(-bound, bound)
+        )
+        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
+
+    def forward(self, u: Field) -> Field:
+        return _TRANSPOSED[u.dim() - 2](u, self.weight, self.bias, stride=2)
+
+
+def largest(u: Field) -> Field:
+    """The largest of each block of two cells along every axis: (b, c, *n) → (b, c, *(n / 2))."""
+    return _LARGEST[u.dim() - 2](u, 2)
+
+
+def batch_norm(channels: int, dims: int) -> nn.Module:
+    """Batch normalisation for fields of `dims` axes."""
+    return _BATCH_NORM[dims](channels)
