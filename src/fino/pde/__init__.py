@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from fino.pde.problem import Problem
+from fino.pde.shallow_water import ShallowWater
 
 __all__ = ["PROBLEMS", "Problem"]
 
 #: Every problem by name.  To add one: a file, an import and a line here.
-PROBLEMS: dict[str, Problem] = {}
+PROBLEMS: dict[str, Problem] = {
+    "shallow-water": ShallowWater(),
+    "shallow-water-momenta": ShallowWater(momenta=True),
+}
