@@ -51,7 +51,9 @@ class Card(Settings):
     frames: int
     samples: int
     steady: bool = False
-    parameters: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    parameters: dict[str, bool | int | float | str | tuple[float, ...] | None] = Field(
+        default_factory=dict
+    )
     symmetries: tuple[str, ...] = ()
     speed: float | None = None
     seed: int | None = None
@@ -87,6 +89,11 @@ class Card(Settings):
     def _fits_together(self) -> Card:
         if not self.fields:
             raise ValueError("a card should name at least one field.")
+        for name in (*self.fields, *self.inputs):
+            if not name.strip(" .") or "/" in name:
+                raise ValueError(f"a field needs a name without '/', got '{name}'.")
+        if len(set(self.fields)) < len(self.fields) or len(set(self.inputs)) < len(self.inputs):
+            raise ValueError(f"fields should differ in name, got {', '.join(self.fields)}.")
         for name in ("units", "inputs"):
             words = getattr(self, name)
             if words and len(words) != len(self.fields):

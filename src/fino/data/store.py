@@ -1,0 +1,285 @@
+"""The native file: HDF5 in The Well's layout, contiguous, read through a memory map.
+
+    /                     dataset_name, grid_type, n_trajectories, …, card (JSON), hash (SHA-256)
+    /dimensions           time, x, y, z
+    /boundary_conditions  one group for each axis
+    /scalars              the numeric parameters
+    /t0_fields            one array (sample, time, *space) in float32 for each channel
+    /fino/sample_sha256   a checksum for each trajectory
+
+The same data always give the same bytes: nothing in the file knows the hour or the machine.
+Each trajectory is checked against its checksum when it is first read, so a flipped bit is an
+error and not a surprise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from fino.data.card import Card
+from fino.data.dataset import Dataset, sample_digest
+from fino.data.durable import whole_file, write_whole
+from fino.data.frames import FieldFrames, Frames, PairFrames
+
+__all__ = ["is_native", "read_native", "save", "write_cards", "write_native"]
+
+AXES = ("x", "y", "z")
+
+#: Our four boundaries in The Well's three words.
+WELL_BOUNDARY = {
+    "periodic": "PERIODIC",
+    "dirichlet": "WALL",
+    "neumann": "OPEN",
+    "reflect": "WALL",
+}
+
+_TEXT = h5py.string_dtype()
+
+
+def save(data: Dataset, path: str | Path, overwrite: bool = False) -> Dataset:
+    """Write any data set as a native file with its card beside it, and open it."""
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise ValueError(f"{target} exists already. Choose another name, or allow overwriting.")
+    blocks = (data.read([i]).numpy() for i in range(len(data)))
+    with whole_file(target) as temporary:
+        write_native(temporary, data.card, blocks)
+    write_cards(target, data.card)
+    return read_native(target)
+
+
+def write_cards(path: Path, card: Card) -> None:
+    """The card beside the file, for machines and for people, with its cost."""
+    write_whole(path.with_name(path.name + ".card.json"), card.to_json().encode())
+    write_whole(path.with_name(path.name + ".card.md"), card.markdown().encode())
+
+
+def write_native(path: Path, card: Card, blocks: Iterable[np.ndarray]) -> str:
+    """Write blocks (b, t, c, *space) of consecutive samples as one file; returns its hash.
+
+    The newer file format guards the file's own structure with checksums; only the card and the
+    arrays are needed to read it back.
+    """
+    card = card.changed(cost=None)
+    digests = np.zeros((card.samples, 32), dtype=np.uint8)
+    with h5py.File(path, "w", libver=("v110", "v110")) as file:
+        _write_frame(file, card)
+        inputs, outputs = _create_fields(file, card)
+        filled = 0
+        for block in blocks:
+            place = slice(filled, filled + len(block))
+            for channel, array in enumerate(outputs):
+                array[place] = block[:, 1:, channel] if card.steady else block[:, :, channel]
+            for channel, array in enumerate(inputs):
+                array[place] = block[:, 0, channel]
+            for offset, sample in enumerate(block):
+                digests[filled + offset] = np.frombuffer(sample_digest(sample), dtype=np.uint8)
+            filled += len(block)
+        if filled != card.samples:
+            raise ValueError(f"{card.samples} samples were promised but {filled} were written.")
+        recorded = hashlib.sha256(digests.tobytes()).hexdigest()
+        _array(_group(file, "fino"), "sample_sha256", digests)
+        file.attrs["card"] = np.frombuffer(card.to_json().encode(), dtype=np.uint8)
+        file.attrs["hash"] = np.frombuffer(recorded.encode(), dtype=np.uint8)
+    return recorded
+
+
+def _write_frame(file: h5py.File, card: Card) -> None:
+    """Everything around the numbers that The Well's readers look for."""
+    axes = AXES[: len(card.points)]
+    numbers = {
+        key: value
+        for key, value in card.parameters.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    file.attrs["dataset_name"] = card.name
+    file.attrs["grid_type"] = "spherical" if card.area_weighted else "cartesian"
+    file.attrs["n_spatial_dims"] = len(axes)
+    file.attrs["n_trajectories"] = card.samples
+    _texts(file, "simulation_parameters", list(numbers))
+    for key, value in numbers.items():
+        if key not in file.attrs:
+            file.attrs[key] = float(value)
+
+    dimensions = _group(file, "dimensions")
+    _texts(dimensions, "spatial_dims", axes)
+    times = card.times[-1:] if card.steady else card.times
+    _array(dimensions, "time", times.astype(np.float32), sample_varying=False)
+    for axis, coordinates in zip(axes, card.grid.coordinates(), strict=True):
+        values = coordinates.astype(np.float32)
+        _array(dimensions, axis, values, sample_varying=False, time_varying=False)
+
+    edges = _group(file, "boundary_conditions")
+    for axis, points, boundary in zip(axes, card.points, card.boundary, strict=True):
+        edge = _group(edges, f"{axis}_{boundary}")
+        _texts(edge, "associated_dims", [axis])
+        _texts(edge, "associated_fields", [])
+        edge.attrs["bc_type"] = WELL_BOUNDARY[boundary]
+        edge.attrs["sample_varying"] = False
+        edge.attrs["time_varying"] = False
+        mask = np.zeros(points, dtype=bool)
+        mask[[0, -1]] = True
+        _array(edge, "mask", mask)
+        _array(edge, "values", np.zeros(int(mask.sum()), dtype=np.float32))
+
+    scalars = _group(file, "scalars")
+    # The Well's loader keeps scalars and fields under one roof: names must differ.
+    taken = {*card.fields, *card.inputs}
+    names = {key: f"{key}_parameter" if key in taken else key for key in numbers}
+    _texts(scalars, "field_names", list(names.values()))
+    for key, name in names.items():
+        number = np.float32(numbers[key])
+        _array(scalars, name, number, sample_varying=False, time_varying=False)
+
+
+def _create_fields(file: h5py.File, card: Card) -> tuple[list[Any], list[Any]]:
+    """Empty arrays for every channel, laid out at once: inputs (steady data only), outputs."""
+    group = _group(file, "t0_fields")
+    inputs = _input_names(card) if card.steady else ()
+    _texts(group, "field_names", [*inputs, *card.fields])
+    frames = 1 if card.steady else card.frames
+    space = (True,) * len(card.points)
+    constants, varying = [], []
+    for name in inputs:
+        array = _room(group, name, (card.samples, *card.points))
+        array.attrs.update(dim_varying=space, sample_varying=True, time_varying=False)
+        constants.append(array)
+    for name in card.fields:
+        array = _room(group, name, (card.samples, frames, *card.points))
+        array.attrs.update(dim_varying=space, sample_varying=True, time_varying=True)
+        varying.append(array)
+    for order in ("t1_fields", "t2_fields"):
+        _texts(_group(file, order), "field_names", [])
+    return constants, varying
+
+
+def _input_names(card: Card) -> tuple[str, ...]:
+    names = card.inputs or tuple(f"input_{name}" for name in card.fields)
+    return tuple(f"input_{name}" if name in card.fields else name for name in names)
+
+
+def _group(parent: Any, name: str) -> Any:
+    return parent.create_group(name)
+
+
+def _texts(owner: Any, name: str, words: Sequence[str]) -> None:
+    owner.attrs.create(name, np.array(list(words), dtype=object), dtype=_TEXT)
+
+
+def _array(group: Any, name: str, values: Any, **attributes: bool) -> None:
+    array = group.create_dataset(name, data=values, track_times=False)
+    for key, value in attributes.items():
+        array.attrs[key] = value
+
+
+def _room(group: Any, name: str, shape: tuple[int, ...]) -> Any:
+    """An array whose place in the file is fixed before anything is written to it."""
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    creation.set_obj_track_times(False)
+    space = h5py.h5s.create_simple(shape)
+    kind = h5py.h5t.IEEE_F32LE
+    return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), kind, space, dcpl=creation))
+
+
+def is_native(file: h5py.File) -> bool:
+    """Whether an open HDF5 file is one of ours."""
+    return "card" in file.attrs and "fino" in file
+
+
+def read_native(path: str | Path) -> Dataset:
+    """Open a native file: the card is read, the arrays are mapped, nothing is loaded."""
+    source = Path(path)
+    with h5py.File(source, "r") as file:
+        card = Card.from_json(_bytes(file.attrs["card"]))
+        recorded = _bytes(file.attrs["hash"]).decode("ascii", "replace")
+        digests = np.asarray(file["fino/sample_sha256"])
+        if digests.shape != (card.samples, 32) or digests.dtype != np.uint8:
+            raise ValueError("its checksums do not fit its card.")
+        if hashlib.sha256(digests.tobytes()).hexdigest() != recorded:
+            raise ValueError("its checksums are damaged.")
+        group = file["t0_fields"]
+        frames = 1 if card.steady else card.frames
+        outputs = tuple(
+            mapped(group[name], source, (card.samples, frames, *card.points))
+            for name in card.fields
+        )
+        arrays: Frames = FieldFrames(outputs)
+        if card.steady:
+            inputs = tuple(
+                mapped(group[name], source, (card.samples, *card.points))
+                for name in _input_names(card)
+            )
+            arrays = PairFrames(inputs, tuple(array[:, 0] for array in outputs))
+    return Dataset(
+        _with_cost(card, source),
+        CheckedFrames(arrays, digests, source),
+        path=source,
+        recorded_hash=recorded,
+    )
+
+
+def mapped(array: Any, path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """The array's bytes in the file, mapped read-only after its bounds are checked."""
+    if not isinstance(array, h5py.Dataset) or array.shape != shape or array.dtype != "<f4":
+        raise ValueError(f"its array is not float32 of shape {shape}.")
+    place, size = array.id.get_offset(), 4 * int(np.prod(shape, dtype=object))
+    if place is None or place + size > path.stat().st_size:
+        raise ValueError("its array lies beyond the end of the file.")
+    whole = np.memmap(path, dtype="<f4", mode="r", offset=place, shape=shape)
+    return np.asarray(whole)
+
+
+def _bytes(attribute: Any) -> bytes:
+    values = np.asarray(attribute)
+    if values.dtype != np.uint8:
+        raise ValueError("its card is not text.")
+    return values.tobytes()
+
+
+def _with_cost(card: Card, path: Path) -> Card:
+    """What making the data cost stands only in the card beside the file, if that is there."""
+    beside = path.with_name(path.name + ".card.json")
+    try:
+        cost = Card.from_json(beside.read_bytes()).cost
+    except (OSError, ValueError):
+        return card
+    return card.changed(cost=cost)
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedFrames:
+    """Frames whose every trajectory is compared with its checksum when it is first touched."""
+
+    frames: Frames
+    digests: np.ndarray
+    path: Path
+    seen: set[int] = field(default_factory=set)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.frames.shape
+
+    def read(self, samples: Sequence[int], times: slice, space: tuple[slice, ...]) -> np.ndarray:
+        for i in samples:
+            if i not in self.seen:
+                self._check(i)
+                self.seen.add(i)
+        return self.frames.read(samples, times, space)
+
+    def _check(self, sample: int) -> None:
+        everything = (slice(None),) * (len(self.shape) - 3)
+        whole = self.frames.read([sample], slice(None), everything)[0]
+        if sample_digest(whole) != self.digests[sample].tobytes():
+            raise ValueError(
+                f"{self.path} is damaged: sample {sample} does not match its checksum. "
+                "Make or fetch the file again."
+            )
