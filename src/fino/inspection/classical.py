@@ -1,0 +1,182 @@
+"""The stencils of the textbooks, as a table to compare learned ones with.
+
+    ∂x    second order    (−u₋₁ + u₊₁) / 2h
+    ∂x    fourth order    (u₋₂ − 8u₋₁ + 8u₊₁ − u₊₂) / 12h
+    ∇²    9-point         (corners + 4 edges − 20 centre) / 6h²
+
+Each is stored in physical units: applied to samples of a smooth u at the given spacing, it
+returns its derivative of u up to its order of accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, product
+
+import numpy as np
+
+__all__ = ["AXES", "Classical", "Terms", "classical_stencils", "name_terms"]
+
+AXES = "xyz"
+
+#: A differential operator with constant coefficients: ((2, 0), 1.0), ((0, 2), 1.0) is ∂xx + ∂yy.
+Terms = tuple[tuple[tuple[int, ...], float], ...]
+
+#: Stencils on a line of unit spacing: name, derivative, order of accuracy, weights.
+_ON_A_LINE: tuple[tuple[str, int, int, tuple[float, ...]], ...] = (
+    ("central", 1, 2, (-1 / 2, 0, 1 / 2)),
+    ("backward", 1, 1, (-1, 1, 0)),
+    ("forward", 1, 1, (0, -1, 1)),
+    ("central", 1, 4, (1 / 12, -2 / 3, 0, 2 / 3, -1 / 12)),
+    ("backward", 1, 2, (1 / 2, -2, 3 / 2, 0, 0)),
+    ("forward", 1, 2, (0, 0, -3 / 2, 2, -1 / 2)),
+    ("central", 2, 2, (1, -2, 1)),
+    ("central", 2, 4, (-1 / 12, 4 / 3, -5 / 2, 4 / 3, -1 / 12)),
+    ("central", 3, 2, (-1 / 2, 1, 0, -1, 1 / 2)),
+    ("central", 4, 2, (1, -4, 6, -4, 1)),
+)
+_BINOMIAL = np.array((1 / 4, 1 / 2, 1 / 4))
+_BOX = np.full(3, 1 / 3)
+_ORDINAL = {1: "first", 2: "second", 4: "fourth"}
+
+
+@dataclass(frozen=True, eq=False)
+class Classical:
+    """A textbook stencil: which derivative, how accurate, and its weights (odd on every axis).
+
+    An order of None is exact.
+    """
+
+    name: str
+    terms: Terms
+    order: int | None
+    weights: np.ndarray
+
+    @property
+    def radius(self) -> int:
+        return max(n // 2 for n in self.weights.shape)
+
+
+@cache
+def classical_stencils(spacing: tuple[float, ...], radius: int) -> tuple[Classical, ...]:
+    """Every textbook stencil that fits a window of this radius, in as many dimensions as spacings.
+
+    Shifted copies of a cell count as stencils of the identity: transport by whole cells is made
+    of them.
+    """
+    dims = len(spacing)
+    found = [Classical("identity", (((0,) * dims, 1.0),), None, _outer([np.ones(1)] * dims))]
+    for axis in range(dims):
+        for name, derivative, order, weights in _ON_A_LINE:
+            found.append(_along(axis, name, derivative, order, weights, spacing))
+    found += _laplacians(spacing) if dims > 1 else []
+    found += [_mixed(pair, spacing) for pair in combinations(range(dims), 2)]
+    found += [_sobel(axis, spacing) for axis in range(dims)] if dims > 1 else []
+    found += [*_means(dims), *_shifts(dims)]
+    return tuple(stencil for stencil in found if stencil.radius <= radius)
+
+
+def name_terms(terms: Terms) -> str:
+    """The operator in symbols: ∂x, ∂xx + ∂yy as ∇², 'identity' for no derivative at all."""
+    dims = len(terms[0][0])
+    second = {tuple(2 * int(a == b) for b in range(dims)) for a in range(dims)}
+    coefficients = [c for _, c in terms]
+    even = max(coefficients) - min(coefficients) <= 0.05 * max(map(abs, coefficients))
+    if dims > 1 and {alpha for alpha, _ in terms} == second and even:
+        return "∇²"
+    return " + ".join(_name_one(alpha) for alpha, _ in terms)
+
+
+def _name_one(alpha: tuple[int, ...]) -> str:
+    letters = "".join(AXES[axis] * count for axis, count in enumerate(alpha))
+    return f"∂{letters}" if letters else "identity"
+
+
+def _outer(lines: Sequence[np.ndarray]) -> np.ndarray:
+    """The tensor product of one line of weights for each axis."""
+    weights = np.ones(())
+    for line in lines:
+        weights = np.multiply.outer(weights, line)
+    return weights
+
+
+def _along(
+    axis: int,
+    name: str,
+    derivative: int,
+    order: int,
+    weights: tuple[float, ...],
+    spacing: tuple[float, ...],
+) -> Classical:
+    dims = len(spacing)
+    lines = [np.ones(1)] * dims
+    lines[axis] = np.array(weights) / spacing[axis] ** derivative
+    alpha = tuple(derivative * int(a == axis) for a in range(dims))
+    title = f"{_name_one(alpha)}, {name}, {_ORDINAL[order]} order"
+    return Classical(title, ((alpha, 1.0),), order, _outer(lines))
+
+
+def _laplacians(spacing: tuple[float, ...]) -> list[Classical]:
+    """Sums of second derivatives; the 9-point one needs a square grid in two dimensions."""
+    dims = len(spacing)
+    terms = tuple((tuple(2 * int(a == b) for b in range(dims)), 1.0) for a in range(dims))
+    found = []
+    for width, order in ((3, 2), (5, 4)):
+        line = np.array(
+            next(w for _, d, o, w in _ON_A_LINE if d == 2 and o == order and len(w) == width)
+        )
+        total = np.zeros((width,) * dims)
+        for axis, h in enumerate(spacing):
+            middle = np.zeros(width)
+            middle[width // 2] = 1
+            total += _outer([line / h**2 if a == axis else middle for a in range(dims)])
+        points = 1 + dims * (width - 1)
+        found.append(Classical(f"∇², {points}-point, {_ORDINAL[order]} order", terms, order, total))
+    if dims == 2 and math.isclose(*spacing, rel_tol=1e-6):
+        nine = np.array(((1, 4, 1), (4, -20, 4), (1, 4, 1))) / (6 * spacing[0] ** 2)
+        found.append(Classical("∇², 9-point, second order", terms, 2, nine))
+    return found
+
+
+def _mixed(pair: tuple[int, int], spacing: tuple[float, ...]) -> Classical:
+    dims = len(spacing)
+    lines = [np.ones(1)] * dims
+    for axis in pair:
+        lines[axis] = np.array((-1 / 2, 0, 1 / 2)) / spacing[axis]
+    alpha = tuple(int(a in pair) for a in range(dims))
+    return Classical(
+        f"{_name_one(alpha)}, central, second order", ((alpha, 1.0),), 2, _outer(lines)
+    )
+
+
+def _sobel(axis: int, spacing: tuple[float, ...]) -> Classical:
+    dims = len(spacing)
+    lines = [_BINOMIAL] * dims
+    lines[axis] = np.array((-1 / 2, 0, 1 / 2)) / spacing[axis]
+    alpha = tuple(int(a == axis) for a in range(dims))
+    title = f"{_name_one(alpha)}, smoothed across (Sobel), second order"
+    return Classical(title, ((alpha, 1.0),), 2, _outer(lines))
+
+
+def _means(dims: int) -> list[Classical]:
+    terms: Terms = (((0,) * dims, 1.0),)
+    return [
+        Classical("mean, binomial", terms, 2, _outer([_BINOMIAL] * dims)),
+        Classical("mean, box", terms, 2, _outer([_BOX] * dims)),
+    ]
+
+
+def _shifts(dims: int) -> list[Classical]:
+    """Copies of a neighbour, in every direction."""
+    terms: Terms = (((0,) * dims, 1.0),)
+    found = []
+    for step in product((-1, 0, 1), repeat=dims):
+        if any(step):
+            weights = np.zeros((3,) * dims)
+            weights[tuple(s + 1 for s in step)] = 1
+            where = ", ".join(f"{AXES[a]}{s:+d}" for a, s in enumerate(step) if s)
+            found.append(Classical(f"copy of the cell at {where}", terms, 1, weights))
+    return found

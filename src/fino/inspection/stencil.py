@@ -1,0 +1,255 @@
+"""A learned stencil, questioned like a classical one: which derivative, how accurate, near what?
+
+    Σ_p w_p u(x + p h)  =  Σ_α m_α ∂^α u(x),      m_α = Σ_p w_p (p h)^α / α!
+
+The moments m_α say which differential operator the weights stand for, the first moment that
+should vanish and does not says to which order, and the symbol Σ_p w_p e^{i p·θ} says for which
+waves it holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+import numpy as np
+
+from fino.inspection.classical import Classical, Terms, classical_stencils, name_terms
+from fino.streams import numpy_stream
+
+__all__ = [
+    "Nearest",
+    "StencilReport",
+    "Symbol",
+    "chance_distance",
+    "moments",
+    "nearest_classical",
+    "operator_of",
+    "stencil_report",
+    "symbol",
+]
+
+#: A moment below this share of what its terms could add up to counts as zero.
+TOLERANCE = 0.02
+_RANDOM_STENCILS = 500
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The textbook stencil closest to the learned one after the best scaling.
+
+    `distance` is |w − scale · classical| / |w|: zero for the same stencil, one for one that has
+    nothing in common.
+    """
+
+    name: str
+    scale: float
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Symbol:
+    """What a stencil does to the wave e^{iθx/h} along one axis, beside the exact operator."""
+
+    axis: int
+    theta: np.ndarray
+    learned: np.ndarray
+    exact: np.ndarray
+
+    @property
+    def resolved(self) -> float:
+        """The largest θ/π up to which the two agree within a tenth."""
+        size = np.maximum(np.abs(self.exact), 1e-12 * np.abs(self.exact).max(initial=1e-300))
+        wrong = np.abs(self.learned - self.exact) > 0.1 * size
+        if not wrong.any():
+            return 1.0
+        first = int(np.argmax(wrong))
+        return float(self.theta[first - 1] / math.pi) if first else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class StencilReport:
+    """All that a stencil's weights say about themselves.
+
+    `terms` is the operator with its coefficients in physical units, `order` the order of
+    accuracy (None where no further moment is left), `moments` the numbers behind both.
+    """
+
+    weights: np.ndarray
+    spacing: tuple[float, ...]
+    operator: str
+    terms: Terms
+    order: int | None
+    moments: dict[tuple[int, ...], float]
+    nearest: Nearest
+
+    def symbol(self, axis: int = 0, samples: int = 64) -> Symbol:
+        return symbol(self.weights, self.spacing, self.terms, axis, samples)
+
+    def __str__(self) -> str:
+        order = "exact" if self.order is None else f"order {self.order}"
+        parts = [f"{c:.3g} {name_terms(((alpha, c),))}" for alpha, c in self.terms]
+        return (
+            f"{' + '.join(parts)} ({order}); nearest: {self.nearest.scale:.3g} × "
+            f"{self.nearest.name}, distance {self.nearest.distance:.2g}"
+        )
+
+
+def stencil_report(
+    weights: np.ndarray, spacing: Sequence[float], tolerance: float = TOLERANCE
+) -> StencilReport:
+    """Everything about one stencil, an array of odd length on every axis."""
+    weights, h = np.asarray(weights, dtype=np.float64), tuple(float(d) for d in spacing)
+    if weights.ndim != len(h) or any(n % 2 == 0 for n in weights.shape):
+        raise ValueError(
+            f"a stencil should have an odd number of weights on each of {len(h)} axes, "
+            f"got shape {weights.shape}."
+        )
+    terms, order = operator_of(weights, h, tolerance)
+    return StencilReport(
+        weights,
+        h,
+        name_terms(terms) if terms else "nothing",
+        terms,
+        order,
+        moments(weights, h, highest=2),
+        nearest_classical(weights[None], h)[0],
+    )
+
+
+def moments(
+    weights: np.ndarray, spacing: Sequence[float], highest: int
+) -> dict[tuple[int, ...], float]:
+    """m_α for every |α| ≤ highest, in physical units."""
+    offsets = _offsets(weights.shape)
+    found = {}
+    for alpha in _exponents(weights.ndim, highest):
+        monomial = np.ones(())
+        for axis, power in enumerate(alpha):
+            line = (offsets[axis] * spacing[axis]) ** power / math.factorial(power)
+            monomial = np.multiply.outer(monomial, line)
+        found[alpha] = float((weights * monomial).sum())
+    return found
+
+
+def operator_of(
+    weights: np.ndarray, spacing: Sequence[float], tolerance: float = TOLERANCE
+) -> tuple[Terms, int | None]:
+    """The leading derivative and the order of accuracy: the two lowest orders that do not vanish.
+
+    A moment is measured against the same sum with all its terms positive, so that the answer
+    depends neither on the scale of the weights nor on the spacing.
+    """
+    highest = 2 * max(weights.shape) + 2
+    signed = moments(weights, (1.0,) * weights.ndim, highest)
+    largest = _absolute_moments(weights, highest)
+    size = np.abs(weights).sum()
+    present = [
+        alpha
+        for alpha, m in signed.items()
+        if abs(m) > tolerance * largest[alpha] and largest[alpha] > 1e-9 * size
+    ]
+    if not present:
+        return (), None
+    leading = min(sum(alpha) for alpha in present)
+    terms = tuple(
+        (alpha, signed[alpha] * math.prod(h**a for h, a in zip(spacing, alpha, strict=True)))
+        for alpha in present
+        if sum(alpha) == leading
+    )
+    beyond = [sum(alpha) for alpha in present if sum(alpha) > leading]
+    return terms, (min(beyond) - leading if beyond else None)
+
+
+def symbol(
+    weights: np.ndarray,
+    spacing: Sequence[float],
+    terms: Terms,
+    axis: int = 0,
+    samples: int = 64,
+) -> Symbol:
+    """The stencil's answer to waves along one axis, up to the shortest that the grid carries."""
+    theta = np.linspace(math.pi / samples, math.pi, samples)
+    line = weights.sum(axis=tuple(a for a in range(weights.ndim) if a != axis))
+    offsets = np.arange(len(line)) - len(line) // 2
+    learned = np.exp(1j * np.outer(theta, offsets)) @ line
+    exact = np.zeros(samples, dtype=complex)
+    for alpha, coefficient in terms:
+        if all(power == 0 for a, power in enumerate(alpha) if a != axis):
+            exact += coefficient * (1j * theta / spacing[axis]) ** alpha[axis]
+    return Symbol(axis, theta, learned, exact)
+
+
+def nearest_classical(stencils: np.ndarray, spacing: Sequence[float]) -> list[Nearest]:
+    """The closest textbook stencil of each, after the best scaling: (n, *window) → n answers."""
+    table, flat, norms = _table(tuple(float(h) for h in spacing), stencils.shape[1:])
+    w = np.asarray(stencils, dtype=np.float64).reshape(len(stencils), -1)
+    size = np.linalg.norm(w, axis=1)
+    inner = w @ (flat / norms[:, None]).T
+    best = np.abs(inner).argmax(axis=1)
+    rows = np.arange(len(w))
+    shared = inner[rows, best]
+    left = np.sqrt(np.maximum(size**2 - shared**2, 0.0))
+    distance = np.where(size > 0, left / np.maximum(size, 1e-300), 1.0)
+    scale = shared / norms[best]
+    return [
+        Nearest(table[b].name, float(s), float(d))
+        for b, s, d in zip(best, scale, distance, strict=True)
+    ]
+
+
+@cache
+def chance_distance(window: tuple[int, ...]) -> float:
+    """The median distance of random stencils of this window to the table.
+
+    A learned stencil that lies no closer resembles nothing in the textbooks.
+    """
+    noise = numpy_stream(0, "random stencils", *window).standard_normal((_RANDOM_STENCILS, *window))
+    found = nearest_classical(noise, (1.0,) * len(window))
+    return float(np.median([nearest.distance for nearest in found]))
+
+
+@cache
+def _table(
+    spacing: tuple[float, ...], window: tuple[int, ...]
+) -> tuple[tuple[Classical, ...], np.ndarray, np.ndarray]:
+    """The textbook stencils inside a window: flat weights and their lengths."""
+    known = [
+        stencil
+        for stencil in classical_stencils(spacing, max(n // 2 for n in window))
+        if all(a <= b for a, b in zip(stencil.weights.shape, window, strict=True))
+    ]
+    flat = np.zeros((len(known), math.prod(window)))
+    for row, stencil in zip(flat, known, strict=True):
+        inside = tuple(
+            slice(b // 2 - a // 2, b // 2 + a // 2 + 1)
+            for a, b in zip(stencil.weights.shape, window, strict=True)
+        )
+        row.reshape(window)[inside] = stencil.weights
+    return tuple(known), flat, np.linalg.norm(flat, axis=1)
+
+
+def _offsets(window: tuple[int, ...]) -> list[np.ndarray]:
+    return [np.arange(n) - n // 2 for n in window]
+
+
+def _exponents(dims: int, highest: int) -> list[tuple[int, ...]]:
+    """All α with |α| ≤ highest, the low ones first."""
+    every = [a for a in product(range(highest + 1), repeat=dims) if sum(a) <= highest]
+    return sorted(every, key=lambda alpha: (sum(alpha), tuple(-a for a in alpha)))
+
+
+def _absolute_moments(weights: np.ndarray, highest: int) -> dict[tuple[int, ...], float]:
+    """The moments if no two terms could cancel."""
+    folded = np.abs(weights)
+    grids = np.meshgrid(*(np.abs(o) for o in _offsets(weights.shape)), indexing="ij")
+    found = {}
+    for alpha in _exponents(weights.ndim, highest):
+        monomial = np.ones(weights.shape)
+        for grid, power in zip(grids, alpha, strict=True):
+            monomial = monomial * grid.astype(float) ** power / math.factorial(power)
+        found[alpha] = float((folded * monomial).sum())
+    return found
