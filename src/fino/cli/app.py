@@ -12,7 +12,9 @@ __all__ = ["app", "main"]
 
 #: Verb → (where its function lives, what it does).  Strings, so that `fino --help` imports
 #: none of them.
-VERBS: dict[str, tuple[str, str]] = {}
+VERBS: dict[str, tuple[str, str]] = {
+    "generate": ("fino.cli.generate:generate", "Make data: solve a problem many times."),
+}
 
 #: The same for `fino bench …`.
 BENCHES: dict[str, tuple[str, str]] = {

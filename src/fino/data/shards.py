@@ -41,8 +41,6 @@ class Shards:
 
     def is_finished(self, overwrite: bool) -> bool:
         """Whether the very file is there already; another one is refused, not overwritten."""
-        if not self.path.parent.is_dir():
-            raise ValueError(f"the folder {self.path.parent} does not exist. Make it first.")
         if not self.path.exists() or overwrite:
             return False
         try:
@@ -63,7 +61,7 @@ class Shards:
         """Hold the folder of parts alone, after making sure that it is about the same data."""
         import fcntl
 
-        self.folder.mkdir(exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR)
         try:
             try:

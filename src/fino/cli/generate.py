@@ -1,0 +1,96 @@
+"""`fino generate`: solve a problem many times and keep the solutions in a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+__all__ = ["generate"]
+
+
+def generate(
+    name: str,
+    *,
+    samples: int,
+    seed: int = 0,
+    out: Path | None = None,
+    stride_space: int = 1,
+    stride_time: int = 1,
+    initial: str = "ours",
+    set: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    overwrite: bool = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Make data: `fino generate shallow-water --samples 200 --out data/swe.h5`.
+
+    A run that was interrupted goes on where it stopped when it is called again.
+
+    Parameters
+    ----------
+    name
+        One of the problems that `fino list` names.
+    samples
+        How many trajectories to make.
+    seed
+        Another seed gives other trajectories.
+    out
+        The file to write; NAME.h5 if not given.
+    stride_space
+        Keep every n-th cell along each axis.
+    stride_time
+        Keep every n-th frame.
+    initial
+        `ours`, or `pdebench` for the initial conditions of the released files.
+    set
+        A setting of the problem, such as `--set beta=2`; may be repeated.
+    overwrite
+        Replace a file that exists, or an unfinished one with other settings.
+    json
+        Print what was made as JSON.
+    """
+    import fino
+    from fino.cli.console import progress, say, say_json
+
+    path = out or Path(f"{name}.h5")
+    settings = parse_settings(set)
+    if not json:
+        say(f"Making {samples} trajectories of {name} in {path} …")
+    with progress(name, quiet=json) as show:
+        data = fino.generate(
+            name,
+            samples,
+            seed,
+            out=path,
+            stride_space=stride_space,
+            stride_time=stride_time,
+            initial=initial,
+            overwrite=overwrite,
+            progress=show,
+            **settings,
+        )
+    cost = data.card.cost.seconds if data.card.cost else None
+    if json:
+        say_json({"path": path, "shape": data.shape, "hash": data.hash, "seconds": cost})
+        return
+    shape = " × ".join(map(str, data.shape))
+    say(f"{path}: {shape} (sample × time × channel × space), {path.stat().st_size / 1e6:.1f} MB.")
+    for flaw in data.card.flaws:
+        say(f"  known flaw: {flaw}")
+    say(f"The card is beside it: {path}.card.md")
+
+
+def parse_settings(words: tuple[str, ...]) -> dict[str, Any]:
+    """('beta=2', 'kind=shock') → {'beta': 2, 'kind': 'shock'}."""
+    settings: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key.strip():
+            raise ValueError(f"--set should be NAME=VALUE, such as beta=2, got '{word}'.")
+        try:
+            settings[key.strip()] = json.loads(text)
+        except ValueError:
+            settings[key.strip()] = text
+    return settings
