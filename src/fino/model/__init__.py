@@ -15,6 +15,10 @@ _HOME = {
     "fino": "fino.Fino",
     "unet": "unet.UNet",
     "fno": "fno.FNO",
+    "ufno": "ufno.UFNO",
+    "ffno": "ffno.FFNO",
+    "local-fno": "local_fno.LocalFNO",
+    "transolver": "transolver.Transolver",
 }
 
 

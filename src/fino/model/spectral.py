@@ -18,7 +18,14 @@ from torch import Tensor, nn
 
 from fino.shapes import Field
 
-__all__ = ["Pointwise", "SpectralConvolution", "crop_right", "multiply_modes", "pad_right"]
+__all__ = [
+    "Pointwise",
+    "SpectralConvolution",
+    "crop_right",
+    "multiply_axis",
+    "multiply_modes",
+    "pad_right",
+]
 
 
 class SpectralConvolution(nn.Module):
@@ -62,37 +69,45 @@ class Pointwise(nn.Module):
     with a kernel of one cell.
     """
 
-    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+    def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         bound = inputs**-0.5
         self.weight = nn.Parameter(torch.empty(outputs, inputs).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound)) if bias else None
+        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
 
     def forward(self, u: Field) -> Field:
+        return self.apply_weight(u, self.weight)
+
+    def apply_weight(self, u: Field, weight: Tensor) -> Field:
+        """The map with another matrix in place of its own."""
         flat = u.flatten(start_dim=2)
-        weight = self.weight.expand(len(u), -1, -1)
-        if self.bias is None:
-            out = torch.bmm(weight, flat)
-        else:
-            out = torch.baddbmm(self.bias.unsqueeze(-1), weight, flat)
+        out = torch.baddbmm(self.bias.unsqueeze(-1), weight.expand(len(u), -1, -1), flat)
         return out.unflatten(-1, u.shape[2:])
 
 
 def multiply_modes(spectrum: Tensor, weight: Tensor) -> Tensor:
-    """Σ_i û_i,k R_i,o,k: (b, i, *modes) complex, (2, *modes, i, o) real → (b, o, *modes) complex.
+    """Σ_i û_i,k R_i,o,k over all axes: (b, i, *modes), (2, *modes, i, o) → (b, o, *modes)."""
+    modes = spectrum.shape[2:]
+    flat = multiply_axis(spectrum.flatten(start_dim=2), weight.flatten(1, -3), axis=2)
+    return flat.unflatten(2, modes)
 
-    One real matrix product a frequency, [Re û, Im û] · [[Re R, Im R], [−Im R, Re R]], because
-    torch's complex product on the CPU is up to three times slower.
+
+def multiply_axis(spectrum: Tensor, weight: Tensor, axis: int) -> Tensor:
+    """Σ_i û_i,k R_i,o,k with k along one axis: (b, i, *space), (2, k, i, o) → (b, o, *space).
+
+    Spectra are complex, weights real pairs.  One real matrix product a frequency,
+    [Re û, Im û] · [[Re R, Im R], [−Im R, Re R]], because torch's complex product on the CPU is
+    up to three times slower.
     """
-    b, i, modes, o = *spectrum.shape[:2], spectrum.shape[2:], weight.shape[-1]
-    real, imaginary = weight.flatten(start_dim=1, end_dim=-3)
+    real, imaginary = weight
     matrix = torch.cat(
         (torch.cat((real, imaginary), dim=2), torch.cat((-imaginary, real), dim=2)), dim=1
     )
-    pairs = torch.view_as_real(spectrum.flatten(start_dim=2)).permute(2, 0, 3, 1)
-    product = torch.bmm(pairs.reshape(-1, b, 2 * i), matrix)
-    product = product.view(-1, b, 2, o).permute(1, 3, 0, 2).contiguous()
-    return torch.view_as_complex(product).unflatten(-1, modes)
+    # (b, i, *space, 2) → (k, b, *others, 2, i): frequency first, channels last.
+    pairs = torch.view_as_real(spectrum).movedim((axis, 1), (0, -1))
+    product = torch.bmm(pairs.reshape(len(matrix), -1, matrix.shape[1]), matrix)
+    product = product.view(*pairs.shape[:-1], -1).movedim((0, -1), (axis, 1))
+    return torch.view_as_complex(product.contiguous())
 
 
 def pad_right(u: Field, cells: tuple[int, ...]) -> Field:
