@@ -1,0 +1,175 @@
+"""Random initial profiles: a few sine waves, now and then folded, and now and then windowed.
+
+    u(x) = ± [ |·| with probability 0.1 ]  Σⱼ Aⱼ sin(kⱼ x + φⱼ)  [ · window ]
+
+PDEBench's one-dimensional distribution with its quirks, because the data should be
+comparable: two modes are picked with replacement and a mode picked twice has twice the
+wavenumber; modes that are not picked stay as constants Aⱼ sin φⱼ; the wavelengths fit the
+distance between the first and the last cell centre, not the domain; and a single number
+decides both whether a profile is windowed and where, so the window is narrow in choice.
+
+`drawn` gives our own samples; `released` gives those of PDEBench's files, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fino.grid import Grid
+from fino.pde.problem import Array
+from fino.pde.threefry import Key, chance, integers, key_of, split, uniform
+
+__all__ = [
+    "REFERENCE_CELLS",
+    "Family",
+    "Waves",
+    "drawn",
+    "log_uniform",
+    "released",
+    "released_rows",
+]
+
+#: The grid on which the distribution is defined.  Other grids sample the same profiles.
+REFERENCE_CELLS = 1024
+
+PICKS = 2
+FOLD = 0.1
+EDGE_WIDTH = 0.01
+LEFT_EDGE = (0.1, 0.45)
+RIGHT_EDGE = (0.55, 0.9)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What a problem chooses: how many modes there are, how often a window, and the domain."""
+
+    modes: int
+    window: float
+    domain: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Waves:
+    """A batch of profiles that can be evaluated anywhere.
+
+    `amplitude`, `count` (how often a mode was picked) and `phase` are (b, modes), the others (b,).
+    """
+
+    amplitude: Array
+    count: Array
+    phase: Array
+    folded: Array
+    sign: Array
+    windowed: Array
+    left: Array
+    right: Array
+    domain: tuple[float, float]
+
+    def on(self, grid: Grid) -> Array:
+        """The profiles at the points of a grid: → (b, x)."""
+        (x,) = grid.coordinates()
+        length = (self.domain[1] - self.domain[0]) * (1 - 1 / REFERENCE_CELLS)
+        u = np.zeros((len(self.sign), x.size))
+        for j in range(self.count.shape[1]):
+            k = 2 * np.pi * (j + 1) * self.count[:, j, None] / length
+            u += self.amplitude[:, j, None] * np.sin(k * x + self.phase[:, j, None])
+        u = np.where(self.folded[:, None], np.abs(u), u) * self.sign[:, None]
+        inside = np.tanh((x - self.left[:, None]) / EDGE_WIDTH)
+        inside -= np.tanh((x - self.right[:, None]) / EDGE_WIDTH)
+        return np.where(self.windowed[:, None], 0.5 * inside * u, u)
+
+    def between_0_and_1(self, grid: Grid) -> Array:
+        """The profiles, each scaled by its own extremes on the reference grid: → (b, x)."""
+        reference = self.on(Grid((REFERENCE_CELLS,), (self.domain,), grid.boundary))
+        low, high = reference.min(1, keepdims=True), reference.max(1, keepdims=True)
+        return (self.on(grid) - low) / (high - low)
+
+
+def drawn(streams: Sequence[np.random.Generator], family: Family) -> Waves:
+    """Profiles of our own, one from each stream."""
+    rows = [_draw_row(stream, family.modes) for stream in streams]
+    picks, amplitude, phase, fold, flip, place = (
+        np.stack(part) for part in zip(*rows, strict=True)
+    )
+    return _waves(
+        family, picks, amplitude, phase, fold < FOLD, flip < 0.5, place < family.window, place
+    )
+
+
+def released(seed: int, size: int, rows: Sequence[int], family: Family) -> tuple[Waves, Key]:
+    """Rows of PDEBench's draw of `size` profiles, and the key for what is drawn after them."""
+    at = np.asarray(rows, dtype=np.int64)
+    modes = family.modes
+    every_mode = at[:, None] * modes + np.arange(modes)
+    first = key_of(seed)
+    second = split(first)[0]
+    third = split(second)[0]
+    picks = integers(first, size * PICKS, modes, at[:, None] * PICKS + np.arange(PICKS))
+    waves = _waves(
+        family,
+        picks,
+        uniform(first, size * modes, every_mode),
+        uniform(second, size * modes, every_mode),
+        chance(second, size, FOLD, at),
+        integers(second, size, 2, at) == 1,
+        chance(third, size, family.window, at),
+        uniform(third, size, at),
+    )
+    return waves, split(third)[0]
+
+
+def released_rows(seed: int, samples: Sequence[int], count: int) -> None:
+    """Refuse samples that are in no released file, and a seed that would be ignored."""
+    if seed != 0:
+        raise ValueError(
+            f"initial='pdebench' is one fixed set of samples, so seed should be 0, got {seed}: "
+            "use initial='ours' for another seed."
+        )
+    if len(samples) and not (min(samples) >= 0 and max(samples) < count):
+        raise ValueError(
+            f"initial='pdebench' has {count:,} samples, got {max(samples)}: "
+            "use fewer samples, or initial='ours'."
+        )
+
+
+def log_uniform(unit: Array, low: float, high: float) -> Array:
+    """A number in [0, 1) spread evenly over the orders of magnitude between low and high."""
+    return np.exp(np.log(low) + np.log(high / low) * unit)
+
+
+def _draw_row(stream: np.random.Generator, modes: int) -> tuple[Array, ...]:
+    fold, flip, place = stream.random(3)
+    return (
+        stream.integers(modes, size=PICKS),
+        stream.random(modes),
+        stream.random(modes),
+        fold,
+        flip,
+        place,
+    )
+
+
+def _waves(
+    family: Family,
+    picks: Array,
+    amplitude: Array,
+    phase: Array,
+    folded: Array,
+    negative: Array,
+    windowed: Array,
+    place: Array,
+) -> Waves:
+    return Waves(
+        amplitude,
+        (picks[:, :, None] == np.arange(family.modes)).sum(1),
+        2 * np.pi * phase,
+        folded,
+        np.where(negative, -1.0, 1.0),
+        windowed,
+        LEFT_EDGE[0] + (LEFT_EDGE[1] - LEFT_EDGE[0]) * place,
+        RIGHT_EDGE[0] + (RIGHT_EDGE[1] - RIGHT_EDGE[0]) * place,
+        family.domain,
+    )
