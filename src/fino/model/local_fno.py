@@ -169,7 +169,7 @@ class IntegralKernel(nn.Module):
         count = 1 + (rings - 1) * directions
         self.weight = nn.Parameter(torch.randn(width, width, count) / math.sqrt(width * count))
         self.bias = nn.Parameter(torch.zeros(width))
-        self._hats: dict[tuple[float, torch.dtype], Tensor] = {}
+        self._hats: dict[tuple[float, torch.dtype, torch.device], Tensor] = {}
 
     def forward(self, v: Field, spacing: float) -> Field:
         hats = self.hats(spacing, v)
@@ -179,7 +179,7 @@ class IntegralKernel(nn.Module):
 
     def hats(self, spacing: float, like: Tensor) -> Tensor:
         """The hat functions on the grid's taps: (j, k, k), each summing to one."""
-        key = (spacing, like.dtype)
+        key = (spacing, like.dtype, like.device)
         if key not in self._hats:
             hats = hats_on_rings(self.radius / spacing, self.rings, self.directions)
             self._hats[key] = hats.to(like)

@@ -1,0 +1,60 @@
+"""What a network costs, counted, not timed: numbers that are the same on every machine.
+
+Multiply–adds are those of matrix products, convolutions, attention and transforms.  A transform
+of n numbers counts as ½ · 5 n log₂ n multiply–adds if they are complex and half of that if they
+are real, the operation count of the radix-2 algorithm.  Functions of single cells (activations,
+gates, sums, norms) are not counted.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+__all__ = ["multiply_adds", "parameters"]
+
+
+def parameters(network: nn.Module) -> int:
+    """How many real numbers the network learns; a complex weight is two."""
+    return sum(p.numel() * (2 if p.is_complex() else 1) for p in network.parameters())
+
+
+def multiply_adds(network: nn.Module, shape: Sequence[int]) -> int:
+    """Multiply–adds of one forward pass for an input (b, inputs, *space).
+
+    Nothing is computed: shapes alone run through a copy of the network.
+    """
+    ghost = copy.deepcopy(network).to("meta").eval()
+    dtype = next(ghost.parameters()).dtype
+    counter = FlopCounterMode(display=False, custom_mapping=_TRANSFORMS)
+    with torch.no_grad(), counter:
+        ghost(torch.empty(tuple(shape), dtype=dtype, device="meta"))
+    return round(counter.get_total_flops() / 2)
+
+
+def _real_to_complex(shape: Sequence[int], dim: list[int], *_: Any, **__: Any) -> float:
+    return 2.5 * math.prod(shape) * sum(math.log2(shape[d]) for d in dim)
+
+
+def _complex_to_real(
+    shape: Sequence[int], dim: list[int], normalization: int, last: int, *_: Any, **__: Any
+) -> float:
+    cells = math.prod(shape) // shape[dim[-1]] * last
+    return 2.5 * cells * sum(math.log2(last if d == dim[-1] else shape[d]) for d in dim)
+
+
+def _complex_to_complex(shape: Sequence[int], dim: list[int], *_: Any, **__: Any) -> float:
+    return 5.0 * math.prod(shape) * sum(math.log2(shape[d]) for d in dim)
+
+
+_TRANSFORMS: dict[Any, Any] = {
+    torch.ops.aten._fft_r2c: _real_to_complex,
+    torch.ops.aten._fft_c2r: _complex_to_real,
+    torch.ops.aten._fft_c2c: _complex_to_complex,
+}
