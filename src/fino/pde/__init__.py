@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fino.pde.fitzhugh_nagumo import FitzHughNagumo
 from fino.pde.problem import Problem
 from fino.pde.shallow_water import ShallowWater
 
@@ -9,6 +10,7 @@ __all__ = ["PROBLEMS", "Problem"]
 
 #: Every problem by name.  To add one: a file, an import and a line here.
 PROBLEMS: dict[str, Problem] = {
+    "diffusion-reaction-2d": FitzHughNagumo(),
     "shallow-water": ShallowWater(),
     "shallow-water-momenta": ShallowWater(momenta=True),
 }
