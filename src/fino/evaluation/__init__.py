@@ -9,10 +9,7 @@ from typing import Any
 _HOME = {
     "METRICS": "metrics",
     "Scores": "scores",
-    "compare": "compare",
-    "evaluate": "evaluate",
     "score": "metrics",
-    "spectrum": "spectrum",
 }
 
 __all__ = list(_HOME)

@@ -120,11 +120,14 @@ class Metric:
         self, prediction: Trajectory, truth: Trajectory, weights: Weights = None
     ) -> Tensor:
         """The values that samples are joined from: (b, t, c, …).  Broken rollouts are inf."""
-        value = self.each(prediction, truth, weights if self.weighted else None)
+        return self.cut(self.each(prediction, truth, weights if self.weighted else None))
+
+    def cut(self, values: Tensor) -> Tensor:
+        """This metric's share of what `each` measured: its band, with broken values as inf."""
         if self.band:
             first, last = BANDS[self.band]
-            value = value[..., first:last]
-        return torch.where(value.isfinite(), value, torch.inf)
+            values = values[..., first:last]
+        return torch.where(values.isfinite(), values, torch.inf)
 
     def join(self, values: Tensor) -> Tensor:
         """All samples brought together: (n, t, c, …) → (t, c, …)."""

@@ -1,0 +1,128 @@
+"""Test samples go by in chunks, and every predictor is scored on each of them.
+
+What is kept are values for each sample, so the size of a chunk changes nothing but the memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fino.data.dataset import Part
+from fino.evaluation import pdebench
+from fino.evaluation.bootstrap import interval
+from fino.evaluation.metrics import METRICS, Metric
+from fino.evaluation.scores import Score
+from fino.evaluation.spectrum import spectrum
+
+__all__ = ["Predict", "Tally", "tallied"]
+
+#: Values in one chunk of trajectories: enough to keep the machine busy, not to fill it.
+_CHUNK = 2**23
+#: (history from the first frame on, steps) → the predicted frames.
+Predict = Callable[[Tensor, int], Tensor]
+
+
+class Tally:
+    """The values of every metric, sample by sample, as chunks of a test set go by."""
+
+    def __init__(self, metrics: list[Metric], weights: Tensor | None) -> None:
+        self.metrics, self.weights = metrics, weights
+        self.chunks: dict[str, list[Tensor]] = {metric.name: [] for metric in metrics}
+        self.broken = 0
+        self.energy: list[Tensor] = []
+        self.batches: dict[str, list[float]] = {}
+
+    def add(self, prediction: Tensor, truth: Tensor) -> None:
+        """Score one chunk: (b, t, c, *space) ×2."""
+        self.broken += int((~prediction.isfinite().flatten(1).all(1)).sum())
+        measured: dict[Any, Tensor] = {}
+        for metric in self.metrics:
+            key = (metric.each, metric.weighted)
+            if key not in measured:
+                weights = self.weights if metric.weighted else None
+                measured[key] = metric.each(prediction, truth, weights)
+            self.chunks[metric.name].append(metric.cut(measured[key]))
+        self.energy.append(spectrum(prediction[:, -1:])[:, 0])
+
+    def add_batch(self, prediction: Tensor, truth: Tensor) -> None:
+        """The same in PDEBench's convention, which knows batches and no samples."""
+        for name in pdebench.CONVENTION:
+            value = pdebench.of_batch(name, prediction, truth)
+            self.batches.setdefault(name, []).append(value)
+
+    def values(self, name: str) -> Tensor:
+        """(n, t, c, …) of one metric."""
+        return torch.cat(self.chunks[name])
+
+    def scores(self, fields: tuple[str, ...]) -> dict[str, Score]:
+        """Every metric as a number with its interval, in the convention that was tallied."""
+        if self.batches:
+            values = {n: pdebench.from_batches(b) for n, b in self.batches.items()}
+            return {n: Score(v) for n, v in values.items() if not math.isnan(v)}
+        return {metric.name: self._score(metric, fields) for metric in self.metrics}
+
+    def _score(self, metric: Metric, fields: tuple[str, ...]) -> Score:
+        values = self.values(metric.name)
+        joined = metric.join(values)
+        low, high = interval(metric, values) or (None, None)
+        by_channel = joined.movedim(1, 0).flatten(1).mean(1).tolist()
+        named = dict(zip(fields, by_channel, strict=True)) if len(by_channel) > 1 else {}
+        return Score(float(joined.mean()), low, high, named)
+
+    def over_time(self, name: str) -> list[float]:
+        metric = METRICS[name]
+        series: list[float] = metric.join(self.values(name)).flatten(1).mean(1).tolist()
+        return series
+
+
+def tallied(
+    predictors: dict[str, Predict],
+    part: Part,
+    protocol: tuple[int, int],
+    weights: Tensor | None = None,
+    batch: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> tuple[dict[str, Tally], Tensor, dict[str, str]]:
+    """Score every predictor on the whole part, reading it once.
+
+    The tallies, the truth's energy in the last frame (n, c, k), and what could not predict with
+    the reason.  A `batch` tallies PDEBench's convention as well.
+    """
+    shown, steps = protocol
+    points = part.data.grid.points
+    metrics = [m for m in METRICS.values() if m.applies_to(points, steps, weights is not None)]
+    tallies = {name: Tally(metrics, weights) for name in predictors}
+    skipped: dict[str, str] = {}
+    energy: list[Tensor] = []
+    done = 0
+    for past, truth in _chunks(part, shown, batch):
+        for name in list(tallies):
+            try:
+                prediction = predictors[name](past, steps)
+            except ValueError as error:
+                if name == "model":
+                    raise
+                skipped[name] = " ".join(str(error).split())
+                del tallies[name]
+                continue
+            tallies[name].add(prediction, truth)
+            if batch is not None:
+                tallies[name].add_batch(prediction, truth)
+        energy.append(spectrum(truth[:, -1:])[:, 0])
+        done += len(truth)
+        if progress:
+            progress(done / len(part))
+    return tallies, torch.cat(energy), skipped
+
+
+def _chunks(part: Part, shown: int, batch: int | None) -> Iterator[tuple[Tensor, Tensor]]:
+    each = max(1, math.prod(part.shape[1:]))
+    size = batch or max(1, _CHUNK // each)
+    for start in range(0, len(part), size):
+        frames = part.read(range(start, min(start + size, len(part))))
+        yield frames[:, :shown], frames[:, shown:]
