@@ -9,6 +9,7 @@ import fino
 from fino.data.arrays import from_array
 from fino.data.store import save as save_data
 from fino.streams import numpy_stream
+from fino.training.shelf import describe_data
 
 
 def waves(samples=12, frames=8, points=(16,), channels=1, seed=0, boundary="periodic", **facts):
@@ -42,13 +43,7 @@ def make_run(tmp_path):
         settings = {"width": width, "levels": 0, **settings} if model == "fino" else settings
         emulator = fino.build(model, data, seed=seed, **settings)
         fino.save(emulator, folder / "model")
-        facts = {
-            "card": data.card.model_dump(mode="json"),
-            "path": str(path),
-            "hash": data.hash,
-            "split": data.split.model_dump(mode="json"),
-        }
-        (folder / "data.json").write_text(json.dumps(facts))
+        (folder / "data.json").write_text(json.dumps(describe_data(data)))
         (folder / "settings.json").write_text(json.dumps({"seed": seed, "minutes": 1.0}))
         lines = [
             {"step": i, "loss": 1 / (i + 1), "cpu_seconds": 0.5 * i, "validation": 1 / (i + 2)}

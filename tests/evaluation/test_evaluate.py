@@ -10,6 +10,7 @@ import fino
 from fino.evaluation.evaluate import evaluate
 from fino.evaluation.metrics import METRICS
 from fino.evaluation.scores import Scores
+from fino.training.shelf import describe_data
 
 
 class Shift:
@@ -144,14 +145,12 @@ def test_the_same_run_gives_the_same_scores_but_for_times_and_cost(make_run):
     assert contents[0] == contents[1]
 
 
-def test_strided_data_are_found_again(make_run, make_waves, tmp_path):
+def test_strided_data_are_found_again(make_run, make_waves):
     folder = make_run(data=make_waves(points=(32,), frames=9))
-    facts = json.loads((folder / "data.json").read_text())
-    data = fino.open(facts["path"]).strided(2, 2)
+    path = json.loads((folder / "data.json").read_text())["path"]
+    data = fino.open(path).strided(2, 2)
     fino.save(fino.build("fino", data, width=4, levels=0), folder / "model", overwrite=True)
-    facts["card"] = data.card.model_dump(mode="json")
-    facts["hash"] = data.hash
-    (folder / "data.json").write_text(json.dumps(facts))
+    (folder / "data.json").write_text(json.dumps(describe_data(data)))
     scores = evaluate(folder)
     assert scores.data["points"] == [16]
 

@@ -6,7 +6,6 @@ run (`fino bench speed`), not between runs.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import resource
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from fino.model.rollout import AnyStepper
+from fino.training.journal import read_metrics
 
 __all__ = ["cost_of", "machine", "seconds_per_step", "training_cpu_seconds"]
 
@@ -61,17 +61,8 @@ def peak_memory() -> int:
 
 def training_cpu_seconds(folder: Path) -> float | None:
     """The CPU-seconds that the last line of metrics.jsonl knows of."""
-    path = folder / "metrics.jsonl"
-    if not path.is_file():
-        return None
-    spent = None
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        spent = record.get("cpu_seconds", spent) if isinstance(record, dict) else spent
-    return spent
+    spent = [row["cpu_seconds"] for row in read_metrics(folder / "metrics.jsonl")]
+    return spent[-1] if spent else None
 
 
 def machine() -> str:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.model.store import load
+from fino.training.shelf import reopen
 
-__all__ = ["Subject", "data_of_run", "read_json", "records_of_run", "subject_of"]
+__all__ = ["Subject", "data_of_run", "read_json", "subject_of"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def subject_of(run_or_model: Any, data: Dataset | str | Path | None = None) -> S
 
 
 def data_of_run(folder: Path) -> Dataset:
-    """The data that a run was trained on, strided and split as they were then."""
+    """The data that a run was trained on, with the same samples, strides and split."""
     facts = read_json(folder / "data.json")
     path = facts.get("path")
     if not path:
@@ -63,38 +63,16 @@ def data_of_run(folder: Path) -> Dataset:
     if not Path(path).exists():
         raise ValueError(f"The data of {folder} are no longer at {path}. Pass them with --data.")
     try:
-        card = Card(**facts["card"])
-    except (KeyError, TypeError):
-        raise ValueError(f"{folder / 'data.json'} is damaged: it has no data card.") from None
-    data = _open(Path(path))
-    space = tuple(
-        kept // own for kept, own in zip(card.stride_space, data.card.stride_space, strict=True)
-    )
-    time = card.stride_time // data.card.stride_time
-    if max(*space, time) > 1:
-        data = data.strided(space, time)
-    if card.split is not None:
-        data = data.with_split(card.split)
-    if facts.get("hash") and data.hash != facts["hash"]:
+        data = reopen(facts)
+    except (KeyError, TypeError, IndexError, AttributeError):
+        raise ValueError(f"{folder / 'data.json'} is damaged: parts are missing.") from None
+    if data.hash != facts.get("hash"):
         raise ValueError(
             f"{path} is not the file that {folder} was trained on: its SHA-256 is "
-            f"{data.hash[:12]}…, the run's {str(facts['hash'])[:12]}…. Pass --data to score it."
+            f"{data.hash[:12]}…, the run's {str(facts.get('hash'))[:12]}…. "
+            f"Pass --data to score it."
         )
     return data
-
-
-def records_of_run(folder: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl; a line cut short by an interruption is left out."""
-    path = folder / "metrics.jsonl"
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if isinstance(record, dict):
-            records.append(record)
-    return records
 
 
 def read_json(path: Path) -> dict[str, Any]:
