@@ -52,7 +52,7 @@ class LocalFNOSettings(FourierSettings):
     unit: float = Setting(1 / 64, gt=0)
     radius: float = Setting(3 / 64, gt=0, lt=0.5)
     rings: int = Setting(2, ge=1)
-    directions: int = Setting(4, ge=1)
+    directions: int = Setting(4, ge=1, le=8)
     integral: bool = True
 
 
@@ -190,10 +190,10 @@ def hats_on_rings(radius: float, rings: int, directions: int) -> Tensor:
     """Hat functions over rings and directions within `radius` cells: (j, k, k), each of sum one.
 
     Ring i lies at i · radius / rings and fades to zero over one ring's width on either side; the
-    innermost is the centre and has no direction.  A radius of less than three halves of a cell
-    is raised to that, or the rings would hold no cell.
+    innermost is the centre and has no direction.  Rings are kept at least three quarters of a
+    cell apart, or some would hold no cell.
     """
-    radius = max(radius, 1.5)
+    radius = max(radius, 0.75 * max(rings, 2))
     step = radius / rings
     # The last cell that a hat gives a weight to; at the radius itself all of them are zero.
     cells = math.ceil(radius - 1e-9) - 1

@@ -1,0 +1,105 @@
+"""The floors: what they predict, and that they are fitted on the training part alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fino.data.arrays import from_array
+from fino.data.dataset import Dataset
+from fino.data.generate import generate
+from fino.model.floors import FLOORS, Solver, floors_for
+from fino.model.rollout import rollout
+
+
+def waves(speed: int, samples: int = 20, frames: int = 21) -> Dataset:
+    """Profiles that move `speed` of 40 cells a step."""
+    rng = np.random.default_rng(0)
+    profile = rng.normal(size=(samples, 1, 40))
+    u = np.stack([np.roll(profile, speed * t, axis=-1) for t in range(frames)], axis=1)
+    return from_array(u, dt=0.1, extent=(0, 1), boundary="periodic")
+
+
+def test_persistence_repeats_the_last_frame() -> None:
+    data = waves(8)
+    floor, u = floors_for(data)["persistence"], data.test.all()
+    assert torch.equal(floor(u[:, :10]), u[:, 9])
+    assert torch.equal(floor.trajectory(u[:, :10], 3), u[:, 9:10].expand(-1, 3, -1, -1))
+
+
+def test_the_best_lag_of_a_wave_that_returns_in_five_steps_is_five() -> None:
+    data = waves(8)
+    floor, u = floors_for(data)["best-lag"], data.test.all()
+    assert floor.lag == 5
+    assert torch.equal(floor.trajectory(u[:, :10], 11), u[:, 10:])
+
+
+def test_a_rollout_of_a_floor_is_its_trajectory() -> None:
+    data = waves(8)
+    history = data.test.all()[:, :10]
+    for name in ("persistence", "best-lag", "climatology"):
+        floor = floors_for(data)[name]
+        assert torch.equal(rollout(floor, history, 7), floor.trajectory(history, 7)), name
+
+
+def test_means_are_those_of_the_training_part() -> None:
+    data = waves(8)
+    floors, u = floors_for(data), data.train.all()
+    history = data.test.all()[:, :10]
+    at_time, ever = floors["training-mean"], floors["climatology"]
+    assert torch.allclose(at_time.trajectory(history, 4)[0], u[:, 10:14].mean(dim=0), atol=1e-6)
+    assert torch.allclose(ever(history)[0], u.mean(dim=(0, 1)), atol=1e-6)
+
+
+def test_the_training_mean_says_when_it_knows_no_more_frames() -> None:
+    data = waves(8)
+    history = data.test.all()[:, :10]
+    with pytest.raises(ValueError, match=r"knows 21 frames .* Ask for at most 11"):
+        floors_for(data)["training-mean"].trajectory(history, 12)
+
+
+def test_steady_data_have_the_mean_answer_as_a_floor() -> None:
+    u = np.random.default_rng(0).normal(size=(20, 2, 1, 8, 8))
+    data = from_array(u, dt=1.0, extent=(0, 1), boundary="dirichlet", steady=True)
+    floors = floors_for(data)
+    assert set(floors) == {"training-mean"}
+    answer = floors["training-mean"](data.test.all(0, 1))
+    assert torch.allclose(answer[0], data.train.all()[:, 1].mean(dim=0), atol=1e-6)
+
+
+def test_the_solver_is_exact_on_its_own_grid_even_where_momenta_are_not_saved() -> None:
+    data = generate("shallow-water", samples=10, points=16, frames=13)
+    floor, u = floors_for(data)["solver"], data.test.all()
+    history, future = u[:, :6], u[:, 6:]
+    assert torch.allclose(floor.trajectory(history, 7), future, atol=1e-6)
+    assert isinstance(floor, Solver)
+    assert floor.seconds is not None and floor.seconds > 0
+    with pytest.raises(ValueError, match="does not hold all that its solver needs"):
+        floor(history)
+
+
+def test_the_solver_steps_from_a_frame_that_holds_the_whole_state() -> None:
+    data = generate("shallow-water-momenta", samples=10, points=16, frames=13)
+    floor, u = floors_for(data)["solver"], data.test.all()
+    assert torch.allclose(floor(u[:, :6]), u[:, 6], atol=1e-6)
+
+
+def test_the_solver_on_strided_data_is_near_and_beats_persistence() -> None:
+    data = generate("shallow-water", samples=10, points=64, frames=41).strided(space=2, time=2)
+    floors, u = floors_for(data), data.test.all()
+    history, future = u[:, :10], u[:, 10:]
+
+    def error(name: str) -> float:
+        predicted = floors[name].trajectory(history, future.shape[1])
+        return (predicted - future).square().mean().sqrt().item()
+
+    assert error("solver") < 0.5 * error("persistence")
+
+
+def test_data_without_a_known_problem_have_no_solver() -> None:
+    assert "solver" not in floors_for(waves(3))
+
+
+def test_every_floor_says_what_it_is() -> None:
+    assert all(floor.title for floor in FLOORS.values())
