@@ -1,0 +1,242 @@
+"""Von Neumann's question for a learned step: by what factor does each wave grow?
+
+Linearised about a constant state on a periodic grid, a step that commutes with shifts by s
+cells maps Bloch waves to Bloch waves: u(s·m + p) = v_p e^{iφ·m} with one number v_p for each
+cell p of a block of s cells.  For each φ the step is a small matrix A(φ); with a history of K
+frames the eigenvalues λ of the companion matrix
+
+    ⎡ 0   1          ⎤
+    ⎢      ⋱         ⎥        (A_k(φ) acts on frame k)
+    ⎣ A₁  A₂  …  A_K ⎦
+
+are the amplification factors.  |λ| > 1 grows.  For a plain stencil s = 1 and this is the
+textbook's g(θ).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import torch
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
+from torch import Tensor
+
+from fino.inspection.step import BufferStep
+from fino.model.rollout import AnyStepper
+
+__all__ = ["Amplification", "amplification", "impulse_response", "is_equivariant"]
+
+#: Companion matrices up to this size are solved whole; larger ones for their largest eigenvalues.
+_WHOLE = 420
+_LARGEST = 8
+#: Bloch waves looked at on a grid of several dimensions, before only axes and diagonal are.
+_MANY = 150
+_CHUNK = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Amplification:
+    """The largest amplification factor of each wave.
+
+    `wavenumbers` (n, dims) counts waves over the domain, `factors` (n,) is complex; `points`
+    are the cells of the domain and `state` the constant it was linearised about.
+    """
+
+    wavenumbers: np.ndarray
+    factors: np.ndarray
+    points: tuple[int, ...]
+    state: tuple[float, ...]
+    tolerance: float = 1e-3
+
+    @property
+    def growth(self) -> np.ndarray:
+        return np.abs(self.factors)
+
+    @property
+    def radius(self) -> float:
+        """The spectral radius: the growth a step of the wave that grows most."""
+        return float(self.growth.max())
+
+    @property
+    def unstable(self) -> list[tuple[tuple[int, ...], float]]:
+        """The waves that grow, the fastest first, with their |λ|."""
+        order = np.argsort(-self.growth, kind="stable")
+        return [
+            (tuple(int(k) for k in self.wavenumbers[i]), float(self.growth[i]))
+            for i in order
+            if self.growth[i] > 1 + self.tolerance
+        ]
+
+    def along(self, axis: int) -> tuple[np.ndarray, np.ndarray]:
+        """Wavenumbers and factors of the waves that run along one axis."""
+        others = [a for a in range(self.wavenumbers.shape[1]) if a != axis]
+        plane = (self.wavenumbers[:, others] == 0).all(axis=1)
+        k, factors = self.wavenumbers[plane, axis], self.factors[plane]
+        order = np.argsort(k)
+        return k[order], factors[order]
+
+
+def amplification(
+    stepper: AnyStepper,
+    state: Tensor,
+    points: Sequence[int],
+    history: int,
+    stride: Sequence[int] | None = None,
+) -> Amplification:
+    """The factors of a stepper linearised about a constant `state` (c,) on `points` cells."""
+    points, dims = tuple(points), len(points)
+    stride = tuple(stride) if stride else (1,) * dims
+    if any(n % s for n, s in zip(points, stride, strict=True)):
+        raise ValueError(f"a grid of {points} cells should be a multiple of the stride {stride}.")
+    response = impulse_response(stepper, state, points, history, stride)
+    blocks = _symbols(response, points, stride)
+    best: dict[tuple[int, ...], complex] = {}
+    for bloch in _bloch_waves(points, stride):
+        values, newest = _eigenpairs(blocks[bloch], history)
+        waves = _dominant_waves(newest, bloch, points, stride, len(state))
+        for value, wave in zip(values, waves, strict=True):
+            if wave not in best or abs(value) > abs(best[wave]):
+                best[wave] = complex(value)
+    wavenumbers = np.array(sorted(best), dtype=int).reshape(-1, dims)
+    factors = np.array([best[tuple(k)] for k in wavenumbers.tolist()])
+    return Amplification(wavenumbers, factors, points, tuple(float(v) for v in state))
+
+
+def impulse_response(
+    stepper: AnyStepper,
+    state: Tensor,
+    points: tuple[int, ...],
+    history: int,
+    stride: tuple[int, ...],
+) -> np.ndarray:
+    """The change of the next frame for a unit change of one cell: (K, c, *block, c, *points)."""
+    channels, dims = len(state), len(points)
+    constant = state.view(1, 1, channels, *[1] * dims).expand(1, history, channels, *points)
+    step = BufferStep(stepper, torch.ones(channels))
+    places = list(product(range(history), range(channels), *(range(s) for s in stride)))
+    rows = []
+    for first in range(0, len(places), _CHUNK):
+        some = places[first : first + _CHUNK]
+        impulse = torch.zeros(len(some), history, channels, *points, dtype=state.dtype)
+        for row, place in enumerate(some):
+            impulse[(row, *place)] = 1.0
+        forward, _ = step.linearised(constant.expand(len(some), *constant.shape[1:]).contiguous())
+        rows.append(forward(impulse)[:, -1].detach())
+    together = torch.cat(rows).double().numpy()
+    return together.reshape(history, channels, *stride, channels, *points)
+
+
+def is_equivariant(
+    stepper: AnyStepper, state: Tensor, points: Sequence[int], history: int, stride: Sequence[int]
+) -> bool:
+    """Whether shifting what goes in by one stride shifts what comes out, on a periodic grid."""
+    points = tuple(points)
+    generator = torch.Generator().manual_seed(0)
+    u = torch.randn(1, history, len(state), *points, generator=generator, dtype=state.dtype)
+    u = u + state.view(-1, *[1] * len(points))
+    with torch.no_grad():
+        here = stepper(u)
+        for axis, shift in enumerate(stride):
+            there = stepper(torch.roll(u, shift, dims=axis + 3))
+            back = torch.roll(there, -shift, dims=axis + 2)
+            if float((here - back).abs().max()) > 1e-4 * float(here.abs().max() + 1e-12):
+                return False
+    return True
+
+
+def _symbols(
+    response: np.ndarray, points: tuple[int, ...], stride: tuple[int, ...]
+) -> dict[tuple[int, ...], np.ndarray]:
+    """A_k(φ) for every Bloch wave: {φ: (K, c·block out, c·block in)}."""
+    dims, history = len(points), response.shape[0]
+    channels = response.shape[1]
+    counts = [n // s for n, s in zip(points, stride, strict=True)]
+    split = [length for n, s in zip(counts, stride, strict=True) for length in (n, s)]
+    r = response.reshape(history, channels, *stride, channels, *split)
+    first = 2 + dims + 1
+    over_blocks = [first + 2 * a for a in range(dims)]
+    symbol = np.fft.fftn(r, axes=over_blocks)
+    inside = [first + 2 * a + 1 for a in range(dims)]
+    order = [*over_blocks, 0, 2 + dims, *inside, 1, *range(2, 2 + dims)]
+    n = channels * math.prod(stride)
+    matrices = symbol.transpose(order).reshape(*counts, history, n, n)
+    return {bloch: matrices[bloch] for bloch in np.ndindex(*counts)}
+
+
+def _bloch_waves(points: tuple[int, ...], stride: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """One of each pair φ, −φ; of very many, those along the axes and the diagonal."""
+    counts = [n // s for n, s in zip(points, stride, strict=True)]
+    waves: list[tuple[int, ...]] = []
+    for wave in np.ndindex(*counts):
+        mirror = tuple(-k % n for k, n in zip(wave, counts, strict=True))
+        if mirror >= wave:
+            waves.append(wave)
+    if len(waves) <= _MANY or len(points) == 1:
+        return waves
+    return [w for w in waves if sum(k > 0 for k in w) <= 1 or len(set(w)) == 1]
+
+
+def _eigenpairs(matrices: np.ndarray, history: int) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of the companion matrix and the newest frame of each eigenvector (n, m)."""
+    n = matrices.shape[1]
+    whole = n * history
+    if whole <= _WHOLE:
+        companion = np.zeros((whole, whole), dtype=complex)
+        companion[:-n, n:] = np.eye(whole - n)
+        companion[-n:] = np.concatenate(list(matrices), axis=1)
+        values, vectors = np.linalg.eig(companion)
+        return values, vectors[-n:]
+    row = np.concatenate(list(matrices), axis=1)
+
+    def times(v: np.ndarray) -> np.ndarray:
+        return np.concatenate([v.ravel()[n:], row @ v.ravel()])
+
+    operator = LinearOperator((whole, whole), matvec=times, dtype=complex)
+    start = np.random.default_rng(0).standard_normal(whole)
+    try:
+        values, vectors = eigs(operator, k=_LARGEST, which="LM", v0=start, tol=1e-6)
+    except ArpackNoConvergence as partly:
+        values, vectors = partly.eigenvalues, partly.eigenvectors
+    return values, vectors[-n:]
+
+
+def _dominant_waves(
+    newest: np.ndarray,
+    bloch: tuple[int, ...],
+    points: tuple[int, ...],
+    stride: tuple[int, ...],
+    channels: int,
+) -> list[tuple[int, ...]]:
+    """For each eigenvector the wave of the fine grid that it contains most of.
+
+    A Bloch wave φ holds the waves (φ + 2πl)/s, l = 0 … s − 1; the largest share names it.
+    """
+    if newest.shape[1] == 0:
+        return []
+    dims = len(points)
+    v = newest.T.reshape(-1, channels, *stride)
+    for axis, (k, n, s) in enumerate(zip(bloch, points, stride, strict=True), start=2):
+        phase = np.exp(-2j * math.pi * k / n * np.arange(s))
+        v = v * phase.reshape([-1 if a == axis else 1 for a in range(dims + 2)])
+    share = (np.abs(np.fft.fftn(v, axes=range(2, dims + 2))) ** 2).sum(axis=1)
+    flat = share.reshape(len(share), -1).argmax(axis=1)
+    waves = []
+    for harmonic in zip(*np.unravel_index(flat, stride), strict=True):
+        wave = []
+        for k, n, s, index in zip(bloch, points, stride, harmonic, strict=True):
+            fine = (k + int(index) * (n // s)) % n
+            wave.append(fine - n if fine > n // 2 else fine)
+        waves.append(_mirrored(tuple(wave), points))
+    return waves
+
+
+def _mirrored(wave: tuple[int, ...], points: tuple[int, ...]) -> tuple[int, ...]:
+    """Of the waves k and −k, which a real step treats alike, the one that counts upward."""
+    first = next((k for k in wave if k), 0)
+    if first >= 0:
+        return wave
+    return tuple(n // 2 if 2 * abs(k) == n else -k for k, n in zip(wave, points, strict=True))

@@ -1,0 +1,198 @@
+"""An upper bound of the Lipschitz constant, layer by layer.
+
+    ‖w ∗‖ = max over θ of σ_max( Σ_p w_p e^{i p·θ} )       exact on a periodic grid, by FFT
+
+Norms of layers multiply, branches add.  The gate σ(g) ⊙ s multiplies two fields, so no constant
+holds for all inputs; its factor max σ + max |s σ′| ‖W_g‖ uses the largest values seen on data.
+The product is far from sharp: it assumes that every layer stretches the same direction most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fino.model.convolution import Convolution
+from fino.model.fino import Fino
+from fino.model.unet import UNet
+
+__all__ = ["Gates", "LayerBound", "convolution_norm", "layer_bound", "network_norm"]
+
+#: By gated block: the largest σ and the largest |s σ′| seen on data.
+Gates = dict[str, tuple[float, float]]
+
+#: The steepest slope of each activation.
+SLOPES = {"relu": 1.0, "tanh": 1.0, "gelu": 1.129, "silu": 1.0999}
+
+
+@dataclass(frozen=True)
+class LayerBound:
+    """An upper bound of C for the whole step, and the norm of every layer in it."""
+
+    constant: float
+    network: float
+    layers: dict[str, float]
+
+
+def convolution_norm(layer: Convolution, points: Sequence[int]) -> float:
+    """The largest stretch of a stencil layer on a grid of `points` cells, by FFT.
+
+    Exact where every axis is periodic.  Elsewhere an upper bound: the supremum over all waves,
+    times what the ghost cells repeat (a copied edge counts 1 + r times, a mirrored cell twice).
+    """
+    radius, boundary = layer.radius, layer.boundary
+    if not any(radius):
+        return float(torch.linalg.matrix_norm(layer.weight.detach().double().flatten(1), 2))
+    lengths, factor = [], 1.0
+    for n, r, name in zip(points, radius, boundary, strict=True):
+        if name == "periodic":
+            lengths.append(int(n))
+            continue
+        samples = max(32, 32 * r)
+        lengths.append(samples)
+        # a polynomial of degree r in e^{iθ} exceeds its samples by at most this (Ehlich, Zeller)
+        factor /= math.cos(math.pi * r / samples)
+        factor *= {"dirichlet": 1.0, "neumann": math.sqrt(1 + r), "reflect": math.sqrt(2)}[name]
+    return factor * _largest_singular(layer.weight.detach().double(), lengths, radius)
+
+
+def _largest_singular(weight: Tensor, lengths: Sequence[int], radius: Sequence[int]) -> float:
+    """max over wavenumbers of σ_max of the (outputs × inputs) symbol."""
+    kernel = torch.zeros(*lengths, *weight.shape[:2], dtype=weight.dtype)
+    taps = weight.movedim((0, 1), (-2, -1))
+    for place in product(*(range(n) for n in weight.shape[2:])):
+        # a window wider than a periodic axis wraps around and adds up
+        kernel[tuple((p - r) % n for p, r, n in zip(place, radius, lengths, strict=True))] += taps[
+            place
+        ]
+    symbol = torch.fft.rfftn(kernel, dim=tuple(range(len(lengths)))).flatten(0, -3)
+    small = symbol if symbol.shape[1] <= symbol.shape[2] else symbol.mH
+    largest = 0.0
+    for some in small.split(1024):
+        largest = max(largest, float(torch.linalg.eigvalsh(some @ some.mH)[:, -1].max()))
+    return math.sqrt(max(largest, 0.0))
+
+
+def layer_bound(emulator: Any, gates: Gates | None = None) -> LayerBound | None:
+    """The bound for an emulator's buffer step; None where there is none.
+
+    The rolled buffer adds what is copied: the companion matrix of the base frames.
+    """
+    network = network_norm(emulator.network, emulator.grid.points, gates or {})
+    if network is None:
+        return None
+    norm, layers = network
+    ratio = float((emulator.output_std / emulator.input_std).abs().max())
+    base = emulator.base * (emulator.settings.predict != "frame")
+    copied = max(_companion_norm(weights) for weights in base.T)
+    return LayerBound(copied + ratio * norm, norm, layers)
+
+
+def _companion_norm(weights: Tensor) -> float:
+    """The norm of the shift of K frames whose newest is a combination of all."""
+    history = len(weights)
+    matrix = torch.zeros(history, history, dtype=torch.float64)
+    matrix[:-1, 1:] = torch.eye(history - 1, dtype=torch.float64)
+    matrix[-1] = weights.double()
+    return float(torch.linalg.matrix_norm(matrix, 2))
+
+
+def network_norm(
+    network: nn.Module, points: Sequence[int], gates: Gates
+) -> tuple[float, dict[str, float]] | None:
+    """The product of layer norms and the norms themselves.
+
+    None for networks whose structure is not known here, and for gates that no data has opened.
+    """
+    bound = next((b for known, b in _KNOWN.items() if isinstance(network, known)), None)
+    if bound is None:
+        return None
+    tally = _Tally(network, tuple(points), gates, {})
+    try:
+        with torch.no_grad():
+            return bound(tally), tally.layers
+    except KeyError:
+        return None
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """A network whose layers are being measured, by name."""
+
+    network: Any
+    points: tuple[int, ...]
+    gates: Gates
+    layers: dict[str, float]
+
+    @property
+    def slope(self) -> float:
+        return SLOPES[self.network.settings.activation]
+
+    @property
+    def levels(self) -> int:
+        return len(self.network.encoder)
+
+    def norm(self, name: str, level: int = 0) -> float:
+        layer = self.network.get_submodule(name)
+        self.layers[name] = convolution_norm(layer, [n // 2**level for n in self.points])
+        return self.layers[name]
+
+
+def _fino(tally: _Tally) -> float:
+    """Levels from the bottom up: D(U(z) + x) after x = D(x); pooling and doubling cancel."""
+
+    def stack(name: str, level: int) -> float:
+        blocks = tally.network.get_submodule(name)
+        return math.prod(_block(tally, f"{name}.{place}", level) for place in range(len(blocks)))
+
+    bound = stack("bottleneck", tally.levels)
+    for level in reversed(range(tally.levels)):
+        bound = stack(f"decoder.{level}", level) * (bound + 1) * stack(f"encoder.{level}", level)
+    return bound * tally.norm("head")
+
+
+def _block(tally: _Tally, name: str, level: int) -> float:
+    """‖W_p‖ (1 + Δt ‖W_c‖ gate ‖w‖) for U′ = U + Δt W_c [σ(W_g S) ⊙ S]."""
+    block = tally.network.get_submodule(name)
+    derivative = tally.norm(f"{name}.operator.stencil", level)
+    if block.operator.gate is not None:
+        opening, sensitivity = tally.gates[f"{name}.operator"]
+        derivative *= opening + sensitivity * tally.norm(f"{name}.operator.gate", level)
+    derivative *= tally.norm(f"{name}.operator.fuse", level)
+    return tally.slope * tally.norm(f"{name}.project", level) * (1 + float(block.dt()) * derivative)
+
+
+def _unet(tally: _Tally) -> float:
+    """Levels from the bottom up; putting fields side by side adds squares."""
+
+    def two(name: str, level: int) -> float:
+        module, total = tally.network.get_submodule(name), 1.0
+        for part in ("first", "second"):
+            total *= tally.slope * tally.norm(f"{name}.{part}", level)
+            total *= _norm_slope(getattr(module, f"{part}_norm"))
+        return total
+
+    bound = two("bottleneck", tally.levels)
+    for level in reversed(range(tally.levels)):
+        weight = tally.network.up[level].weight.detach().double()
+        up = tally.layers[f"up.{level}"] = float(torch.linalg.matrix_norm(weight.flatten(1), 2))
+        side_by_side = math.hypot(up * bound, 1.0)
+        bound = two(f"decoder.{level}", level) * side_by_side * two(f"encoder.{level}", level)
+    return bound * tally.norm("head")
+
+
+def _norm_slope(layer: nn.Module) -> float:
+    """What a batch norm in use multiplies by."""
+    if isinstance(layer, nn.Identity):
+        return 1.0
+    norm: Any = layer
+    return float((norm.weight / (norm.running_var + norm.eps).sqrt()).abs().max())
+
+
+_KNOWN: dict[type[nn.Module], Callable[[_Tally], float]] = {Fino: _fino, UNet: _unet}
