@@ -14,6 +14,7 @@ __all__ = ["app", "main"]
 #: none of them.
 VERBS: dict[str, tuple[str, str]] = {
     "generate": ("fino.cli.generate:generate", "Make data: solve a problem many times."),
+    "train": ("fino.cli.train:train", "Train a model on a data file."),
 }
 
 #: The same for `fino bench …`.

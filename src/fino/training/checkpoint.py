@@ -1,0 +1,117 @@
+"""A run on disk: everything it is between two steps, written so that no crash can spoil it.
+
+    last/state-<step>.safetensors    weights, optimiser, averages and the best weights; no pickle
+    last/state.json                  step, clocks, scores, and the SHA-256 of the tensors
+
+The tensors are written under a new name, forced to the disk, and only then does `state.json`
+change, by a rename, to name them.  A kill at any moment leaves the old pair or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as bytes_from_tensors
+from torch import Tensor
+
+from fino.data.durable import write_whole
+from fino.training.budget import Clock
+from fino.training.loop import State
+
+__all__ = ["has_checkpoint", "read_checkpoint", "write_checkpoint"]
+
+FORMAT = "fino-checkpoint-1"
+_NAME = "state.json"
+
+
+def write_checkpoint(state: State, folder: Path) -> None:
+    """Put the state on the disk, all of it or nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    content = bytes_from_tensors(_tensors(state))
+    name = f"state-{state.step:08d}.safetensors"
+    facts = {
+        "format": FORMAT,
+        "tensors": name,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "step": state.step,
+        "wall_seconds": state.clock.wall,
+        "cpu_seconds": state.clock.cpu,
+        "loss": state.loss if math.isfinite(state.loss) else None,
+        "validations": state.validations,
+        "best": state.best if math.isfinite(state.best) else None,
+        "best_step": state.best_step,
+        "stale": state.stale,
+    }
+    write_whole(folder / name, content)
+    write_whole(folder / _NAME, (json.dumps(facts, indent=1) + "\n").encode())
+    for old in folder.iterdir():
+        if old.name not in (name, _NAME):
+            old.unlink()
+
+
+def has_checkpoint(folder: Path) -> bool:
+    return (folder / _NAME).is_file()
+
+
+def read_checkpoint(state: State, folder: Path) -> None:
+    """Bring a fresh state to where the checkpoint left off, checking every byte."""
+    facts = _facts(folder / _NAME)
+    path = folder / facts["tensors"]
+    content = _bytes(path)
+    if hashlib.sha256(content).hexdigest() != facts["sha256"]:
+        raise ValueError(f"{path} is damaged: its SHA-256 differs from {_NAME}. Restore the file.")
+    groups: dict[str, dict[str, Tensor]] = {}
+    for key, value in tensors_from_bytes(content).items():
+        group, _, name = key.partition("/")
+        groups.setdefault(group, {})[name] = value
+    try:
+        state.emulator.load_state_dict(groups["model"])
+        state.optimizer.restore(groups.get("optimizer", {}))
+        if state.averaged is not None:
+            state.averaged.load_state_dict(groups["averaged"])
+    except (KeyError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{path} does not fit this run's model and settings: {reason}") from None
+    state.best_weights = groups.get("best", {})
+    state.step = facts["step"]
+    state.clock = Clock(facts["wall_seconds"], facts["cpu_seconds"])
+    state.loss = math.nan if facts["loss"] is None else facts["loss"]
+    state.validations, state.stale = facts["validations"], facts["stale"]
+    state.best = math.inf if facts["best"] is None else facts["best"]
+    state.best_step = facts["best_step"]
+
+
+def _tensors(state: State) -> dict[str, Tensor]:
+    groups = {
+        "model": state.emulator.state_dict(),
+        "optimizer": state.optimizer.tensors(),
+        "averaged": state.averaged.state_dict() if state.averaged is not None else {},
+        "best": state.best_weights,
+    }
+    return {
+        f"{group}/{name}": value.detach().cpu().contiguous().clone()
+        for group, tensors in groups.items()
+        for name, value in tensors.items()
+    }
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(_bytes(path))
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a fino checkpoint, or is damaged.")
+    return facts
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}.") from None

@@ -1,0 +1,93 @@
+"""What is chosen when nothing is said, and why: in words that the command line prints."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fino.data.dataset import Dataset
+from fino.data.lightcone import light_cone
+from fino.model.emulator import Emulator
+from fino.training.settings import TrainingSettings
+
+__all__ = ["explained", "settled"]
+
+#: Cells that one step looks at; small batches and many cheap steps did best in the search.
+_CELLS_A_STEP = 8192
+DEFAULT_MINUTES = 5.0
+
+
+def settled(settings: TrainingSettings, model: Emulator, data: Dataset) -> TrainingSettings:
+    """The same settings with everything that was left open decided."""
+    changes: dict[str, Any] = {}
+    if not settings.has_budget:
+        changes["minutes"] = DEFAULT_MINUTES
+    if settings.batch is None:
+        cells = math.prod(data.grid.points)
+        changes["batch"] = max(2, min(64, len(data.train), _CELLS_A_STEP // cells))
+    ahead = data.frames - model.history
+    if ahead < 1:
+        raise ValueError(
+            f"history {model.history} leaves nothing to predict in trajectories of "
+            f"{data.frames} frames. Use a shorter history."
+        )
+    if settings.horizon is not None and settings.horizon > ahead:
+        changes["horizon"] = ahead
+        if ahead == 1 and settings.gradient == "pushforward":
+            changes["gradient"] = "full"
+    if len(data.train) == 0:
+        raise ValueError(f"the train part of {data.card.name} is empty. Use data.with_split(…).")
+    return settings.changed(**changes) if changes else settings
+
+
+def explained(settings: TrainingSettings, model: Emulator, data: Dataset) -> list[str]:
+    """One line for each choice, with its reason."""
+    emulator = model.settings
+    lines = [
+        f"model {emulator.model}: {model.parameters_count:,} weights, "
+        f"{_shape(model.network.settings)}"
+    ]
+    cone = light_cone(data)
+    radius = model.locality.radius
+    sees = "the whole field" if not model.locality.is_local else f"{_cells(radius)} cells"
+    enough = all(r >= c for r, c in zip(radius, cone.cells, strict=True))
+    verdict = "enough" if enough else "less than the data move; more levels would see farther"
+    lines.append(f"reach: it sees {sees} a step; {cone.sentence.rstrip('.')}: {verdict}")
+    given = "1 frame" if model.history == 1 else f"{model.history} frames"
+    says = {
+        "frame": "the next frame itself",
+        "increment": "the change from the last frame, scaled by its own spread",
+        "linear": "what the best linear combination of the history leaves over",
+    }[emulator.predict]
+    lines.append(f"it is shown {given} and predicts {says}")
+    lines.append(
+        f"data: {len(data.train)} trajectories to learn from, {len(data.validation)} to choose by"
+        + ("" if len(data.validation) else " (so the training part itself is used)")
+    )
+    moves = data.card.symmetries if settings.augment else ()
+    lines.append(
+        f"batch {settings.batch}, horizon up to {settings.horizon or 'the end'}, "
+        f"{settings.optimizer} at {settings.learning_rate:g} ({settings.schedule}), "
+        f"symmetries used: {', '.join(moves) or 'none'}"
+    )
+    lines.append(f"budget: {_budget(settings)}")
+    return lines
+
+
+def _shape(settings: Any) -> str:
+    names = ("width", "levels", "blocks", "modes", "layers")
+    return ", ".join(f"{n} {getattr(settings, n)}" for n in names if hasattr(settings, n))
+
+
+def _cells(radius: tuple[float, ...]) -> str:
+    return " × ".join(f"{r:g}" for r in dict.fromkeys(radius))
+
+
+def _budget(settings: TrainingSettings) -> str:
+    words = {
+        "minutes": settings.minutes,
+        "CPU-seconds": settings.cpu_seconds,
+        "steps": settings.steps,
+        "epochs": settings.epochs,
+    }
+    return " or ".join(f"{value:g} {word}" for word, value in words.items() if value)

@@ -1,0 +1,112 @@
+"""What happened, kept as lines of JSON and drawn as a curve."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from fino.data.durable import whole_file
+from fino.training.loop import Happened
+from fino.training.settings import TrainingSettings
+
+__all__ = ["Journal", "draw_curve", "read_metrics"]
+
+#: A line at least every so many steps, so that the curve has a shape between validations.
+_EVERY = 50
+
+
+class Journal:
+    """metrics.jsonl and loss.png of a run folder, and TensorBoard's files where asked for."""
+
+    def __init__(self, folder: Path, settings: TrainingSettings, step: int) -> None:
+        self.folder = folder
+        self.path = folder / "metrics.jsonl"
+        # Lines of steps that a crash undid would stand twice after they are done again.
+        kept = [row for row in read_metrics(self.path) if row["step"] <= step]
+        self.path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        self.board = _board(folder) if settings.tensorboard else None
+
+    def add(self, happened: Happened) -> None:
+        """A line where there is something to say."""
+        if happened.validation is None and happened.step % _EVERY and happened.step != 1:
+            return
+        row = _row(happened)
+        with self.path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        if happened.validation is not None:
+            draw_curve(read_metrics(self.path), self.folder / "loss.png")
+        if self.board is not None:
+            for name in ("loss", "validation", "nrmse", "lr", "horizon"):
+                if row[name] is not None:
+                    self.board.add_scalar(name, row[name], happened.step)
+
+    def close(self) -> None:
+        draw_curve(read_metrics(self.path), self.folder / "loss.png")
+        if self.board is not None:
+            self.board.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Every whole line; one that a crash cut short is left out."""
+    if not path.is_file():
+        return []
+    rows = []
+    for line in path.read_text().splitlines():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            continue
+    return rows
+
+
+def draw_curve(rows: list[dict[str, Any]], path: Path) -> None:
+    """Loss and validation error against CPU-seconds, on logarithmic scales."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([r["cpu_seconds"] for r in rows], [r["loss"] for r in rows], label="training loss")
+    judged = [r for r in rows if r["nrmse"] is not None]
+    if judged:
+        seconds = [r["cpu_seconds"] for r in judged]
+        axes.plot(seconds, [r["nrmse"] for r in judged], "o-", label="validation rollout nRMSE")
+    axes.set(xlabel="CPU-seconds", yscale="log")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, dpi=120, format="png")
+
+
+def _row(happened: Happened) -> dict[str, Any]:
+    judged = happened.validation
+    return {
+        "step": happened.step,
+        "loss": happened.loss,
+        "validation": _finite(judged.full) if judged else None,
+        "nrmse": _finite(judged.nrmse) if judged else None,
+        "diverged": judged.diverged if judged else None,
+        "improved": happened.improved,
+        "lr": happened.learning_rate,
+        "horizon": happened.horizon,
+        "gradient": happened.gradient,
+        "share": happened.share,
+        "cpu_seconds": happened.cpu_seconds,
+        "wall_seconds": happened.wall_seconds,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _board(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ValueError(
+            "tensorboard is not installed. Install it with `pip install tensorboard`, "
+            "or leave train.tensorboard off; metrics.jsonl has the same numbers."
+        ) from None
+    return SummaryWriter(str(folder / "tensorboard"))

@@ -1,0 +1,180 @@
+"""The training loop, in the order things happen.
+
+for happened in train(state, data, settings):
+    …                                            # log it, draw it, save the state, or stop
+
+Between two yields the state is whole: saving it there and going on later from what was saved
+gives the same weights as never having stopped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from fino.data.dataset import Dataset
+from fino.model.emulator import Emulator
+from fino.training.batch import draw_batch
+from fino.training.budget import Clock, share_spent, steps_allowed
+from fino.training.guards import batch_complaint, gradient_complaint, loss_complaint
+from fino.training.loss import Judgement, Unroll, validate
+from fino.training.optimizers import Optimizers, make_optimizer
+from fino.training.processes import ALONE, Processes
+from fino.training.schedule import horizon_at, learning_rate_at
+from fino.training.settings import TrainingSettings
+
+__all__ = ["Happened", "State", "begin", "train"]
+
+
+@dataclass
+class State:
+    """Everything that a run is between two steps; a checkpoint holds exactly this."""
+
+    emulator: Emulator
+    optimizer: Optimizers
+    averaged: Emulator | None = None
+    step: int = 0
+    clock: Clock = field(default_factory=Clock)
+    loss: float = math.nan
+    validations: int = 0
+    best: float = math.inf
+    best_step: int = 0
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+    stale: int = 0
+
+    @property
+    def candidate(self) -> Emulator:
+        """The model that would be kept if it proves best: the averaged one where there is one."""
+        return self.averaged or self.emulator
+
+
+@dataclass(frozen=True)
+class Happened:
+    """What one step did.  `loss` is smoothed over the last steps, `validation` mostly absent."""
+
+    step: int
+    share: float
+    loss: float
+    learning_rate: float
+    horizon: int
+    gradient: float
+    cpu_seconds: float
+    wall_seconds: float
+    validation: Judgement | None = None
+    improved: bool = False
+
+
+def begin(emulator: Emulator, settings: TrainingSettings) -> State:
+    """The state before the first step."""
+    emulator = emulator.to(settings.device).train()
+    averaged = deepcopy(emulator) if settings.average else None
+    return State(emulator, make_optimizer(emulator.network, settings), averaged)
+
+
+def train(
+    state: State, data: Dataset, settings: TrainingSettings, processes: Processes = ALONE
+) -> Iterator[Happened]:
+    """Train until the budget is spent or validation no longer improves, step by step."""
+    emulator, part = state.emulator, data.train
+    longest = min(settings.horizon or part.frames, part.frames - emulator.history)
+    steps = steps_allowed(settings, len(part), settings.batch or 1)
+    rows = processes.rows(settings.batch or 1)
+    unroll = processes.wrapped(Unroll(emulator, settings))
+    judged = _validation_trajectories(data, settings)
+    state.clock.resume()
+    share = _share(state, settings, steps, processes)
+    while share < 1 and not _is_stale(state, settings):
+        learning_rate = learning_rate_at(share, settings)
+        horizon = horizon_at(share, longest, settings.grow_from)
+
+        batch = draw_batch(part, emulator, settings, state.step, horizon, rows)
+        processes.heed(batch_complaint(batch, state.step))
+        batch = batch.to(settings.device)
+
+        state.optimizer.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16, enabled=settings.mixed):
+            loss = unroll(batch.history, batch.future, batch.static, batch.inner)
+        processes.heed(loss_complaint(loss, batch, emulator, state.step))
+        loss.backward()
+        norm = _clip(emulator, settings.clip)
+        processes.heed(gradient_complaint(norm, batch, emulator, state.step))
+        state.optimizer.step(learning_rate)
+        _average(state, settings.average)
+
+        state.step += 1
+        state.loss = _smooth(state.loss, float(processes.mean(loss)))
+        share = _share(state, settings, steps, processes)
+        judgement, improved = None, False
+        if int(share * settings.validations) > state.validations:
+            state.validations = int(share * settings.validations)
+            judgement, improved = _judge(state, judged, processes)
+        yield Happened(
+            step=state.step,
+            share=share,
+            loss=state.loss,
+            learning_rate=learning_rate,
+            horizon=horizon,
+            gradient=float(norm),
+            cpu_seconds=state.clock.cpu,
+            wall_seconds=state.clock.wall,
+            validation=judgement,
+            improved=improved,
+        )
+
+
+def _share(
+    state: State, settings: TrainingSettings, steps: int | None, processes: Processes
+) -> float:
+    """The share of the budget spent, the same in every process."""
+    state.clock.tick()
+    return processes.from_first(share_spent(settings, state.step, steps, state.clock))
+
+
+def _validation_trajectories(data: Dataset, settings: TrainingSettings) -> Tensor:
+    """What models are chosen by; the training part itself where there is no validation part."""
+    part = data.validation if len(data.validation) else data.train
+    count = min(len(part), settings.validation_samples)
+    return part.read(range(count)).to(settings.device)
+
+
+def _judge(state: State, judged: Tensor, processes: Processes) -> tuple[Judgement, bool]:
+    """Validate, and keep the weights if they are the best so far."""
+    judgement = validate(state.candidate.eval(), judged)
+    state.emulator.train()
+    improved = processes.from_first(judgement.full) < state.best
+    if improved:
+        state.best, state.best_step, state.stale = judgement.full, state.step, 0
+        weights = state.candidate.state_dict()
+        state.best_weights = {name: value.detach().clone() for name, value in weights.items()}
+    else:
+        state.stale += 1
+    return judgement, improved
+
+
+def _is_stale(state: State, settings: TrainingSettings) -> bool:
+    return settings.patience is not None and state.stale >= settings.patience
+
+
+def _clip(emulator: Emulator, limit: float | None) -> Tensor:
+    """The size of the gradient before it is cut to the limit."""
+    weights = [p for p in emulator.parameters() if p.grad is not None]
+    return torch.nn.utils.clip_grad_norm_(weights, math.inf if limit is None else limit)
+
+
+@torch.no_grad()
+def _average(state: State, decay: float) -> None:
+    """Move the averaged weights a little towards the present ones."""
+    if state.averaged is not None:
+        # Early on the average is over the steps there have been, not over a memory of the start.
+        weight = max(1 - decay, 1 / (state.step + 1))
+        for old, new in zip(state.averaged.parameters(), state.emulator.parameters(), strict=True):
+            old.lerp_(new, weight)
+
+
+def _smooth(old: float, new: float) -> float:
+    return new if math.isnan(old) else 0.95 * old + 0.05 * new

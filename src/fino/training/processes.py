@@ -1,0 +1,107 @@
+"""One process or many: `torchrun --nproc-per-node 2 -m fino train …` shares every batch.
+
+Each process takes its rows of the batch that one process would take whole, and the gradients
+are averaged, so the losses agree to rounding.  gloo on CPUs, NCCL on GPUs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fino.training.guards import NotFinite
+
+__all__ = ["ALONE", "Processes", "joined"]
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among how many."""
+
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def rows(self, batch: int) -> slice:
+        """The rows of a batch that are this process's."""
+        if batch % self.world:
+            raise ValueError(
+                f"batch {batch} should be a multiple of the {self.world} processes. "
+                f"Try {max(1, batch // self.world) * self.world}."
+            )
+        share = batch // self.world
+        return slice(self.rank * share, (self.rank + 1) * share)
+
+    def wrapped(self, module: nn.Module) -> nn.Module:
+        """The module with its gradients averaged over all processes."""
+        if self.world == 1:
+            return module
+        from torch.nn.parallel import DistributedDataParallel
+
+        return DistributedDataParallel(module, broadcast_buffers=False)
+
+    def mean(self, value: Tensor) -> Tensor:
+        """The average over all processes, without a gradient."""
+        value = value.detach().clone()
+        if self.world > 1:
+            torch.distributed.all_reduce(value)
+            value /= self.world
+        return value
+
+    def from_first(self, value: float) -> float:
+        """What the first process has, so that all take the same decision."""
+        if self.world == 1:
+            return value
+        box = torch.tensor([value], dtype=torch.float64)
+        torch.distributed.broadcast(box, src=0)
+        return float(box)
+
+    def total(self, value: float) -> float:
+        """The sum over all processes."""
+        if self.world == 1:
+            return value
+        box = torch.tensor([value], dtype=torch.float64)
+        torch.distributed.all_reduce(box)
+        return float(box)
+
+    def heed(self, complaint: str | None) -> None:
+        """Stop everywhere if any process complains, with its words."""
+        if self.world > 1 and self.total(complaint is not None):
+            heard: list[Any] = [None] * self.world
+            torch.distributed.all_gather_object(heard, complaint)
+            complaint = next(words for words in heard if words)
+        if complaint:
+            raise NotFinite(complaint)
+
+
+ALONE = Processes()
+
+
+@contextmanager
+def joined(device: str = "cpu") -> Iterator[Processes]:
+    """The processes that torchrun started, or this one alone."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        yield ALONE
+        return
+    import torch.distributed as dist
+
+    mine = not dist.is_initialized()
+    if mine:
+        dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo")
+    try:
+        yield Processes(dist.get_rank(), dist.get_world_size())
+        # Without this, a process that leaves early aborts the others at exit.
+        dist.barrier()
+    finally:
+        if mine:
+            dist.destroy_process_group()

@@ -1,0 +1,106 @@
+"""Everything that can be set about a training run, with the values that did best in our search.
+
+The paper's own scheme is one of them: `TrainingSettings.paper()` unrolls the whole trajectory
+from its first frame and sums squared errors as equation 14 has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from fino.settings import Settings
+
+__all__ = ["TrainingSettings"]
+
+
+class TrainingSettings(Settings):
+    """How a model is trained.  What is None is chosen from the data, and said.
+
+    Budget: the first of `minutes` (wall clock), `cpu_seconds`, `steps`, `epochs` to run out ends
+    the run, and the schedules stretch over it.  `horizon` is the longest unroll; None is the
+    whole trajectory.  `noise` is in units of what the network has to say in one step.
+    """
+
+    seed: int = 0
+
+    minutes: float | None = Field(None, gt=0)
+    cpu_seconds: float | None = Field(None, gt=0)
+    steps: int | None = Field(None, ge=1)
+    epochs: int | None = Field(None, ge=1)
+
+    batch: int | None = Field(None, ge=1)
+    windows: Literal["random", "first"] = "random"
+    horizon: int | None = Field(4, ge=1)
+    grow_from: float = Field(0.6, ge=0, le=1)
+    gradient: Literal["full", "truncated", "pushforward"] = "full"
+    truncate: int = Field(1, ge=1)
+    recompute: bool = False
+    loss: Literal["scaled", "paper", "root"] = "scaled"
+    noise: float = Field(0.0, ge=0)
+    crop: int | tuple[int, ...] | None = None
+    augment: bool = True
+
+    optimizer: Literal["soap", "adamw", "adam", "muon"] = "soap"
+    learning_rate: float = Field(3e-3, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
+    momentum: tuple[float, float] = (0.95, 0.95)
+    schedule: Literal["cosine", "one-cycle", "step", "constant"] = "cosine"
+    warmup: float = Field(0.02, ge=0, lt=1)
+    clip: float | None = Field(1.0, gt=0)
+    average: float = Field(0.0, ge=0, lt=1)
+
+    validations: int = Field(10, ge=1)
+    validation_samples: int = Field(16, ge=1)
+    patience: int | None = Field(None, ge=1)
+    checkpoint_seconds: float = Field(20.0, ge=0)
+
+    device: str = "cpu"
+    threads: int | None = Field(None, ge=1)
+    mixed: bool = False
+    compile: bool = False
+    tensorboard: bool = False
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> TrainingSettings:
+        if not all(0 <= beta < 1 for beta in self.momentum):
+            raise ValueError(f"momentum should be two numbers in [0, 1), got {self.momentum}.")
+        if self.mixed and self.device == "cpu":
+            raise ValueError(
+                "mixed precision on the CPU may stop with an illegal instruction on machines "
+                "that claim bfloat16. Use device='cuda', or leave mixed off."
+            )
+        if self.gradient == "pushforward" and self.horizon == 1:
+            raise ValueError("pushforward needs a horizon of 2 or more: horizon=1 has no past.")
+        return self
+
+    @classmethod
+    def paper(cls, **changes: Any) -> TrainingSettings:
+        """Equation 14 through the whole trajectory, with PDEBench's optimiser and schedule."""
+        scheme: dict[str, Any] = {
+            "epochs": 400,
+            "batch": 50,
+            "windows": "first",
+            "horizon": None,
+            "grow_from": 0.0,
+            "loss": "paper",
+            "augment": False,
+            "optimizer": "adam",
+            "learning_rate": 1e-3,
+            "weight_decay": 1e-4,
+            "momentum": (0.9, 0.999),
+            "schedule": "step",
+            "warmup": 0.0,
+            "clip": None,
+        }
+        return cls(**{**scheme, **changes})
+
+    @property
+    def has_budget(self) -> bool:
+        return any((self.minutes, self.cpu_seconds, self.steps, self.epochs))
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the run depends on no clock, so that two runs give the same weights."""
+        return self.minutes is None and self.cpu_seconds is None
