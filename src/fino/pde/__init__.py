@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fino.pde.advection import Advection
+from fino.pde.compressible import Compressible
+from fino.pde.fisher import Fisher
 from fino.pde.fitzhugh_nagumo import FitzHughNagumo
 from fino.pde.problem import Problem
 from fino.pde.shallow_water import ShallowWater
@@ -10,6 +13,9 @@ __all__ = ["PROBLEMS", "Problem"]
 
 #: Every problem by name.  To add one: a file, an import and a line here.
 PROBLEMS: dict[str, Problem] = {
+    "advection": Advection(),
+    "diffusion-reaction-1d": Fisher(),
+    "compressible-1d": Compressible(),
     "diffusion-reaction-2d": FitzHughNagumo(),
     "shallow-water": ShallowWater(),
     "shallow-water-momenta": ShallowWater(momenta=True),

@@ -15,18 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fino.grid import Grid
 from fino.pde.problem import Array
 from fino.pde.threefry import Key, chance, integers, key_of, split, uniform
+from fino.streams import numpy_stream
 
 __all__ = [
+    "LINE",
     "REFERENCE_CELLS",
     "Family",
     "Waves",
     "drawn",
+    "line_waves",
     "log_uniform",
     "released",
     "released_rows",
@@ -49,6 +53,11 @@ class Family:
     modes: int
     window: float
     domain: tuple[float, float]
+
+
+#: The family on the unit line, and the seed and the size of PDEBench's draw from it.
+LINE = Family(modes=4, window=0.1, domain=(0.0, 1.0))
+LINE_SEED, LINE_RELEASED = 2022, 10_000
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,20 @@ def released(seed: int, size: int, rows: Sequence[int], family: Family) -> tuple
         uniform(third, size, at),
     )
     return waves, split(third)[0]
+
+
+def line_waves(settings: Any, seed: int, samples: Sequence[int]) -> Waves:
+    """The profiles that advection and 1D diffusion–reaction share, ours or PDEBench's."""
+    family = Family(settings.modes, settings.window, LINE.domain)
+    if settings.initial == "ours":
+        return drawn([numpy_stream(seed, "initial", i) for i in samples], family)
+    if family != LINE:
+        raise ValueError(
+            f"initial='pdebench' was drawn with modes={LINE.modes} and window={LINE.window}: "
+            "leave them out, or use initial='ours'."
+        )
+    released_rows(seed, samples, LINE_RELEASED)
+    return released(LINE_SEED, LINE_RELEASED, samples, family)[0]
 
 
 def released_rows(seed: int, samples: Sequence[int], count: int) -> None:
