@@ -40,6 +40,10 @@ WELL_BOUNDARY = {
     "reflect": "WALL",
 }
 
+#: The file's first words, before HDF5 begins: readers skip them, and they tell whose file it is.
+_GREETING = b"fino data set: HDF5 in The Well's layout, described by the attribute 'card'.\n"
+_GREETING_ROOM = 512
+
 _TEXT = h5py.string_dtype()
 
 
@@ -69,7 +73,7 @@ def write_native(path: Path, card: Card, blocks: Iterable[np.ndarray]) -> str:
     """
     card = card.changed(cost=None)
     digests = np.zeros((card.samples, 32), dtype=np.uint8)
-    with h5py.File(path, "w", libver=("v110", "v110")) as file:
+    with h5py.File(path, "w", libver=("v110", "v110"), userblock_size=_GREETING_ROOM) as file:
         _write_frame(file, card)
         inputs, outputs = _create_fields(file, card)
         filled = 0
@@ -88,6 +92,8 @@ def write_native(path: Path, card: Card, blocks: Iterable[np.ndarray]) -> str:
         _array(_group(file, "fino"), "sample_sha256", digests)
         file.attrs["card"] = np.frombuffer(card.to_json().encode(), dtype=np.uint8)
         file.attrs["hash"] = np.frombuffer(recorded.encode(), dtype=np.uint8)
+    with path.open("r+b") as begin:
+        begin.write(_GREETING)
     return recorded
 
 
@@ -190,9 +196,10 @@ def _room(group: Any, name: str, shape: tuple[int, ...]) -> Any:
     return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), kind, space, dcpl=creation))
 
 
-def is_native(file: h5py.File) -> bool:
-    """Whether an open HDF5 file is one of ours."""
-    return "card" in file.attrs and "fino" in file
+def is_native(path: Path) -> bool:
+    """Whether a file is one of ours, by its first words."""
+    with path.open("rb") as file:
+        return file.read(len(_GREETING)) == _GREETING
 
 
 def read_native(path: str | Path) -> Dataset:

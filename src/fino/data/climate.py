@@ -1,0 +1,288 @@
+"""Weather maps from NOAA and ECMWF files: near-surface temperature → surface pressure.
+
+    air.sig995.2000.nc … air.sig995.2009.nc, pres.sfc.2000.nc … pres.sfc.2009.nc     (NOAA, daily)
+    air.mon.mean.nc, slp.mon.mean.nc                                                 (NOAA, monthly)
+    ERA files with t2m and sp                                                        (ECMWF)
+
+The paper's task: 72 × 72 points (latitudes 90 … −87.5 by 2.5°, longitudes 0 … 355 by 5°), the
+years 2000–2004 to learn from and 2005–2009 to be judged on, leap days dropped, pressure in kPa.
+A sample is one day or month: the temperature map is its input frame, the pressure map its output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fino.data.card import Card
+from fino.data.dataset import Dataset
+from fino.data.frames import ArrayFrames
+from fino.data.netcdf import Maps, is_leap_day, month, read_maps
+from fino.data.split import Split, split_by_rule
+from fino.grid import Grid
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["area_weights", "climatology", "read_climate"]
+
+#: Names that the two quantities go by, the better one first.
+TEMPERATURE = ("air", "t2m", "tas", "temp")
+PRESSURE = ("pres", "sp", "ps", "slp", "msl", "psl")
+
+#: First and last month of each part, for daily and for monthly maps.
+YEARS = {
+    "daily": {"train": ("2000-01", "2004-12"), "test": ("2005-01", "2009-12")},
+    "monthly": {"train": ("0001-01", "1999-12"), "test": ("2000-01", "2009-12")},
+}
+
+Period = tuple[str, str]
+
+
+def read_climate(
+    paths: Sequence[Path],
+    *,
+    train: Period | None = None,
+    test: Period | None = None,
+    points: str = "auto",
+) -> Dataset:
+    """Pair the temperature and pressure maps of some NetCDF files.
+
+    `train` and `test` are the first and last month of each part, such as ("2000-01", "2004-12").
+    points="paper" insists on the paper's 72 × 72 points, "own" keeps the files' own grid without
+    the south-pole row; "auto" takes the paper's where the files have them.
+    """
+    warm = _series(paths, TEMPERATURE, "temperature")
+    heavy = _series(paths, PRESSURE, "pressure")
+    if warm.latitude.shape != heavy.latitude.shape or warm.longitude.shape != heavy.longitude.shape:
+        raise ValueError(
+            f"temperature is on a {warm.shape_words} grid and pressure on {heavy.shape_words}: "
+            "take both from the same source."
+        )
+    daily = warm.is_daily
+    periods = _periods(warm, daily, train, test)
+    warm, heavy = _paired(warm.without_leap_days(), heavy.without_leap_days(), daily, periods)
+    rows, columns, grid = _points(warm, points)
+    pick = np.ix_(np.arange(len(warm.dates)), rows, columns)
+    numbers = np.stack([_kelvin(warm)[pick], _kilopascal(heavy)[pick]], axis=1)[:, :, None]
+    labels = tuple(str(date)[: 10 if daily else 7] for date in warm.dates)
+    kind = "daily" if daily else "monthly"
+    card = Card(
+        name=f"climate-{kind}",
+        title=f"Near-surface temperature to surface pressure, {kind} maps",
+        equation="pressure(x) = F[temperature](x)",
+        description=f"{heavy.long_name or heavy.name} from {warm.long_name or warm.name}.",
+        fields=("pressure",),
+        units=("kPa",),
+        inputs=("temperature",),
+        points=grid.points,
+        extent=grid.extent,
+        boundary=grid.boundary,
+        offset=grid.offset,
+        frames=2,
+        samples=len(labels),
+        steady=True,
+        parameters={"first": labels[0], "last": labels[-1], "variable": heavy.name},
+        area_weighted=True,
+        flaws=(
+            "The mean map of the training years predicts almost as well as the paper's best "
+            "models: always compare with it.",
+        ),
+        split=_split(warm.dates, periods),
+    )
+    return Dataset(card, ArrayFrames(numbers.astype(np.float32)), path=paths[0], labels=labels)
+
+
+def _series(paths: Sequence[Path], names: tuple[str, ...], quantity: str) -> Maps:
+    """All maps of one quantity in order of time, decoded, on one grid."""
+    found = [maps for path in paths for maps in read_maps(path, names)]
+    if not found:
+        raise ValueError(
+            f"none of the {len(paths)} files has {quantity} (one of {', '.join(names)}). Pass the "
+            "temperature and the pressure files together."
+        )
+    chosen = min((maps.name for maps in found), key=names.index)
+    found = [maps for maps in found if maps.name == chosen]
+    for maps in found[1:]:
+        if not maps.same_grid(found[0]):
+            raise ValueError(
+                f"{maps.path.name} is on another grid ({maps.shape_words}) than "
+                f"{found[0].path.name} ({found[0].shape_words})."
+            )
+    return Maps.joined(found)
+
+
+def _periods(
+    maps: Maps, daily: bool, train: Period | None, test: Period | None
+) -> dict[str, Period] | None:
+    """The months of each part; None if the maps have nothing to do with the usual ones."""
+    if train is not None and test is not None:
+        for name, period in (("train", train), ("test", test)):
+            if len(period) != 2 or month(period[0]) > month(period[1]):
+                raise ValueError(f"{name} should be (first, last) month, got {period}.")
+        return {"train": train, "test": test}
+    if train is not None or test is not None:
+        raise ValueError("train and test should be given together, each as (first, last) month.")
+    months = maps.dates.astype("datetime64[M]")
+    usual = YEARS["daily"]
+    if not daily:
+        begin = str(months[0])
+        if months[0] > month(YEARS["monthly"]["train"][1]):
+            return None
+        usual = {**YEARS["monthly"], "train": (begin, YEARS["monthly"]["train"][1])}
+    inside = (months >= month(usual["train"][0])) & (months <= month(usual["test"][1]))
+    return usual if inside.any() else None
+
+
+def _paired(
+    warm: Maps, heavy: Maps, daily: bool, periods: dict[str, Period] | None
+) -> tuple[Maps, Maps]:
+    """The maps of both quantities at the same dates, none missing within the periods."""
+    unit = "D" if daily else "M"
+    warm, heavy = warm.rounded(unit), heavy.rounded(unit)
+    if periods:
+        warm, heavy = warm.within(periods), heavy.within(periods)
+        for maps, quantity in ((warm, "temperature"), (heavy, "pressure")):
+            for first, last in periods.values():
+                _refuse_gaps(maps.dates, quantity, daily, first, last)
+    if not np.array_equal(warm.dates, heavy.dates):
+        lone = np.setxor1d(warm.dates, heavy.dates)[0]
+        which = "pressure" if lone in warm.dates else "temperature"
+        raise ValueError(f"{which} has no map of {lone}, the other quantity has. Fetch that file.")
+    return warm, heavy
+
+
+def _refuse_gaps(dates: np.ndarray, quantity: str, daily: bool, first: str, last: str) -> None:
+    """Say which year or month is missing, and what to do."""
+    wanted = np.arange(month(first), month(last) + 1)
+    if daily:
+        begin, end = wanted[0].astype("datetime64[D]"), (wanted[-1] + 1).astype("datetime64[D]")
+        wanted = np.arange(begin, end)
+        wanted = wanted[~is_leap_day(wanted)]
+    gaps = np.setdiff1d(wanted, dates)
+    if not len(gaps):
+        return
+    year = gaps[0].astype("datetime64[Y]")
+    empty = year not in dates.astype("datetime64[Y]")
+    what = f"the year {year}" if empty else f"{gaps[0]}"
+    raise ValueError(
+        f"{quantity} lacks {what}; {first} to {last} are needed. Fetch the missing NOAA file, or "
+        "choose other periods with train=(first, last) and test=(first, last)."
+    )
+
+
+def _split(dates: np.ndarray, periods: dict[str, Period] | None) -> Split:
+    """By period; the last tenth of the training time is kept for choosing."""
+    if periods is None:
+        return split_by_rule(len(dates))
+    months = dates.astype("datetime64[M]")
+    numbers = {
+        part: np.flatnonzero((months >= month(first)) & (months <= month(last)))
+        for part, (first, last) in periods.items()
+    }
+    learn = numbers["train"]
+    kept = len(learn) // 10
+    words = ", ".join(f"{part} {first} to {last}" for part, (first, last) in periods.items())
+    return Split.of(
+        f"{words}, validation = last 10 % of the training time",
+        train=learn[: len(learn) - kept],
+        validation=learn[len(learn) - kept :],
+        test=numbers["test"],
+    )
+
+
+def _points(maps: Maps, points: str) -> tuple[np.ndarray, np.ndarray, Grid]:
+    """Rows, columns and grid: the paper's 72 × 72 points, or the files' own."""
+    if points not in ("auto", "paper", "own"):
+        raise ValueError(f"points should be 'auto', 'paper' or 'own', got '{points}'.")
+    wanted = np.arange(90, -90, -2.5), np.arange(0, 360, 5.0)
+    rows = _where(maps.latitude, wanted[0])
+    columns = _where(maps.longitude % 360, wanted[1])
+    if points != "own" and rows is not None and columns is not None:
+        return rows, columns, _globe(wanted[0], wanted[1])
+    if points == "paper":
+        raise ValueError(
+            f"{maps.path.name} is on a {maps.shape_words} grid, which lacks some of the paper's "
+            "72 × 72 points (2.5° × 5°). Use points='own' to keep its own grid."
+        )
+    order = np.argsort(-maps.latitude)
+    order = order[maps.latitude[order] > -90 + 1e-6]
+    return order, np.arange(len(maps.longitude)), _globe(maps.latitude[order], maps.longitude)
+
+
+def _where(line: np.ndarray, wanted: np.ndarray) -> np.ndarray | None:
+    """Where the wanted coordinates are, or None if one is missing."""
+    nearest = np.abs(line[None, :] - wanted[:, None]).argmin(axis=1)
+    return nearest if np.allclose(line[nearest], wanted, atol=1e-3) else None
+
+
+def _globe(latitude: np.ndarray, longitude: np.ndarray) -> Grid:
+    """A grid that is periodic in longitude and ends at the poles."""
+    extents = []
+    for name, line in (("latitudes", latitude), ("longitudes", longitude)):
+        steps = np.diff(line)
+        if len(line) < 4 or not np.allclose(steps, steps.mean(), atol=1e-3):
+            raise ValueError(f"its {name} should be evenly spaced.")
+        step = float(np.round(steps.mean(), 6))
+        low = float(np.round(line[0], 6)) - step / 2
+        extents.append((low, low + step * len(line)))
+    if not np.isclose(abs(extents[1][1] - extents[1][0]), 360, atol=1e-2):
+        raise ValueError("its longitudes should go around the globe.")
+    return Grid((len(latitude), len(longitude)), tuple(extents), ("neumann", "periodic"))
+
+
+def _kelvin(maps: Maps) -> np.ndarray:
+    celsius = maps.units.lower().startswith(("degc", "c", "deg c", "°c"))
+    return maps.values + (273.15 if celsius else 0.0)
+
+
+def _kilopascal(maps: Maps) -> np.ndarray:
+    scale = {"pa": 1e-3, "pascals": 1e-3, "hpa": 0.1, "millibars": 0.1, "mb": 0.1, "mbar": 0.1}
+    units = maps.units.lower()
+    if units not in (*scale, "kpa"):
+        raise ValueError(f"pressure should be in Pa, hPa, millibars or kPa, got '{maps.units}'.")
+    return maps.values * scale.get(units, 1.0)
+
+
+def area_weights(grid: Grid) -> np.ndarray:
+    """How much of the globe each cell stands for, (lat, lon), with mean one: ∝ cos(latitude)."""
+    latitude = grid.coordinates()[0]
+    weights = np.clip(np.cos(np.deg2rad(latitude)), 0.0, None)
+    return np.broadcast_to((weights / weights.mean())[:, None], grid.points).copy()
+
+
+def climatology(data: Dataset, samples: Sequence[int], season: str = "none") -> Tensor:
+    """The mean output map of the training part as a prediction: (b, c, *space).
+
+    season="month" takes the mean over training maps of the same calendar month, "day" over those
+    within a fortnight of the same day of the year.
+    """
+    import torch
+
+    outputs = data.train.all(data.frames - 1, 1)[:, 0]
+    if season == "none":
+        return outputs.mean(dim=0).expand(len(samples), *outputs.shape[1:]).clone()
+    if season not in ("month", "day") or not data.labels:
+        raise ValueError(
+            f"season should be 'none', 'month' or 'day', on data with dates, got '{season}'."
+        )
+    when = [_day_of_year(data.labels[i]) for i in data.train.samples]
+    reach = 15 if season == "day" else 0
+    maps = []
+    for i in samples:
+        month, day = _day_of_year(data.labels[i])
+        if reach:
+            near = [min(abs(d - day), 365 - abs(d - day)) <= reach for _, d in when]
+        else:
+            near = [m == month for m, _ in when]
+        maps.append(outputs[torch.tensor(near)].mean(dim=0))
+    return torch.stack(maps)
+
+
+def _day_of_year(label: str) -> tuple[int, int]:
+    date = np.datetime64(label, "D")
+    year = date.astype("datetime64[Y]")
+    return int(label[5:7]), int((date - year.astype("datetime64[D]")).astype(int))

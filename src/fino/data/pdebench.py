@@ -1,0 +1,270 @@
+"""PDEBench's three HDF5 layouts, read as they come and written for its loaders.
+
+    tensor    `tensor` (sample, time, *space); with `nu` (sample, *space) for Darcy flow
+    fields    `density`, `pressure`, `Vx`, … (sample, time, *space) each
+    groups    "0000", "0001", …: `data` (time, *space, channel), `grid/x`, `grid/t`
+
+The files do not say what lies beyond their edges; it follows from the problem, and for
+compressible flow from the file's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from fino.data.card import Card
+from fino.data.dataset import Dataset
+from fino.data.frames import FieldFrames, Frames, PairFrames
+from fino.data.hdf5 import GuardedFrames, array, number, numbers, texts
+from fino.data.split import split_by_rule
+from fino.grid import boundary_per_axis
+from fino.pde import PROBLEMS
+
+__all__ = ["is_pdebench", "read_pdebench"]
+
+#: The loader's channel order.
+FIELDS = ("density", "pressure", "Vx", "Vy", "Vz")
+
+#: What users of the released files should know (pdebench/PDEBench and our own measurements).
+FLAWS = {
+    "advection": (
+        "Files made before September 2023 move at twice the stated speed.",
+        "The solver's own diffusion is larger than the error of good models.",
+    ),
+    "diffusion-reaction-1d": (
+        "Solved in single precision with tiny steps: with rho = 1 the solution stops moving "
+        "early, so that the last frame repeated is a near-perfect prediction.",
+    ),
+    "compressible-1d": ("Viscosity is multiplied by density.",),
+    "darcy-pdebench": (
+        "The output is a relaxation at t = 1.75 from an unknown start, not the steady state.",
+    ),
+    "shallow-water": (
+        "1000 samples are 81 distinct trajectories; test samples recur in training.",
+    ),
+}
+
+_NUMBERED = re.compile(r"^\d{4,}$")
+
+
+@dataclass(frozen=True, eq=False)
+class GroupFrames:
+    """One array (time, *space, channel) for each sample."""
+
+    arrays: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        frames, *space, channels = self.arrays[0].shape
+        return (len(self.arrays), frames, channels, *space)
+
+    def read(self, samples: Sequence[int], times: slice, space: tuple[slice, ...]) -> np.ndarray:
+        parts = [np.moveaxis(self.arrays[i][(times, *space, slice(None))], -1, 1) for i in samples]
+        return np.stack(parts).astype(np.float32)
+
+
+def is_pdebench(file: h5py.File) -> bool:
+    """Whether an open HDF5 file has one of the three layouts."""
+    return "tensor" in file or "density" in file or any(_NUMBERED.match(key) for key in file)
+
+
+def read_pdebench(
+    path: Path, boundary: str | Sequence[str] | None = None, name: str | None = None
+) -> Dataset:
+    """Open a PDEBench file; `boundary` and `name` override what it is taken for."""
+    file = h5py.File(path, "r")
+    if "tensor" in file:
+        layout = _tensor(file, path)
+    elif "density" in file:
+        layout = _fields(file, path)
+    else:
+        layout = _groups(file, path)
+    frames, axes, times, fields = layout
+    _, count, _, *points = frames.shape
+    kind = name or _name(path, file, fields, len(points))
+    steady = isinstance(frames, PairFrames)
+    edges = boundary_per_axis(boundary or _boundary(path, file, kind), len(points))
+    extent = tuple(_extent(axis, n) for axis, n in zip(axes, points, strict=True))
+    start, dt = _clock(times, count) if not steady else (0.0, 1.0)
+    rule = "last" if isinstance(frames, GroupFrames) else "first"
+    card = Card(
+        name=kind,
+        title=f"PDEBench: {path.name}",
+        fields=fields,
+        inputs=("nu",) if steady else (),
+        points=tuple(points),
+        extent=extent,
+        boundary=edges,
+        start=start,
+        dt=dt,
+        frames=count,
+        samples=frames.shape[0],
+        steady=steady,
+        parameters=_parameters(path, file),
+        solver="PDEBench's",
+        initial="pdebench",
+        flaws=FLAWS.get(kind, ()),
+        split=split_by_rule(frames.shape[0], rule),
+    )
+    return Dataset(_known(card), GuardedFrames(frames, path), path=path)
+
+
+Layout = tuple[Frames, list[np.ndarray | None], np.ndarray | None, tuple[str, ...]]
+
+
+def _tensor(file: h5py.File, path: Path) -> Layout:
+    u = array(file["tensor"], path)
+    if "nu" in file:
+        nu = array(file["nu"], path)
+        if len(u.shape) < 3 or u.shape[1] != 1 or nu.shape != (u.shape[0], *u.shape[2:]):
+            raise ValueError(f"'tensor' {u.shape} and 'nu' {nu.shape} do not belong together.")
+        return PairFrames((nu,), (_Frame(u, 0),)), _axes(file, len(u.shape) - 2), None, ("u",)
+    dims = len(u.shape) - 2
+    if not 1 <= dims <= 3:
+        raise ValueError(f"'tensor' should be (sample, time, *space), got {u.shape}.")
+    return FieldFrames((u,)), _axes(file, dims), numbers(file, "t-coordinate"), ("u",)
+
+
+def _fields(file: h5py.File, path: Path) -> Layout:
+    names = tuple(name for name in FIELDS if name in file)
+    arrays = tuple(array(file[name], path) for name in names)
+    shapes = {a.shape for a in arrays}
+    if len(shapes) != 1 or not 3 <= len(arrays[0].shape) <= 5:
+        raise ValueError(f"{', '.join(names)} should have one shape, got {sorted(shapes)}.")
+    dims = len(arrays[0].shape) - 2
+    return FieldFrames(arrays), _axes(file, dims), numbers(file, "t-coordinate"), names
+
+
+def _groups(file: h5py.File, path: Path) -> Layout:
+    names = sorted(key for key in file if _NUMBERED.match(key))
+    arrays = tuple(array(file[name]["data"], path) for name in names)
+    shapes = {a.shape for a in arrays}
+    if len(shapes) != 1 or not 3 <= len(arrays[0].shape) <= 5:
+        raise ValueError(f"the numbered groups should have one shape, got {sorted(shapes)[:3]}.")
+    _, *points, channels = arrays[0].shape
+    grid = file[names[0]]["grid"]
+    axes = [numbers(grid, axis) for axis in "xyz"[: len(points)]]
+    fields = ("u", "v", "w")[:channels] if channels <= 3 else _numbered_fields(channels)
+    if channels == 1 and len(points) == 2:
+        fields = ("h",)
+    return GroupFrames(arrays), axes, numbers(grid, "t"), fields
+
+
+def _numbered_fields(channels: int) -> tuple[str, ...]:
+    if channels > 64:
+        raise ValueError(f"{channels} channels are more than 64: is space last by mistake?")
+    return tuple(f"u{i}" for i in range(channels))
+
+
+def _axes(file: h5py.File, dims: int) -> list[np.ndarray | None]:
+    return [numbers(file, f"{axis}-coordinate") for axis in "xyz"[:dims]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """One frame of an array (sample, time, *space), as if there were no time."""
+
+    inner: Any
+    frame: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        samples, _, *space = self.inner.shape
+        return (samples, *space)
+
+    def __getitem__(self, index: tuple[Any, ...]) -> np.ndarray:
+        sample, *space = index
+        return np.asarray(self.inner[(sample, self.frame, *space)])
+
+
+def _extent(axis: np.ndarray | None, points: int) -> tuple[float, float]:
+    """The edges around evenly spaced cell centres."""
+    if axis is None:
+        return (0.0, 1.0)
+    if len(axis) != points or points < 2:
+        raise ValueError(f"its coordinates are {len(axis)} for {points} cells.")
+    spacing = (axis[-1] - axis[0]) / (points - 1)
+    if spacing == 0 or not np.allclose(np.diff(axis), spacing, rtol=1e-2):
+        raise ValueError("its coordinates should be evenly spaced.")
+    low = round(float(axis[0] - spacing / 2), 6)
+    return (low, round(low + float(spacing) * points, 6))
+
+
+def _clock(times: np.ndarray | None, count: int) -> tuple[float, float]:
+    """The first time and the step; the files list one time more than they have frames."""
+    if times is None or len(times) < 2:
+        return (0.0, 1.0)
+    if len(times) not in (count, count + 1):
+        raise ValueError(f"it lists {len(times)} times for {count} frames.")
+    return (float(times[0]), round(float(times[-1] - times[0]) / (len(times) - 1), 9))
+
+
+def _parameters(path: Path, file: h5py.File) -> dict[str, Any]:
+    """Equation parameters from the attributes, else from the file's name."""
+    found: dict[str, Any] = {}
+    for name in ("beta", "nu", "rho", "eta", "zeta"):
+        value = number(file.attrs, name)
+        if value is None:
+            match = re.search(rf"{name}(\d+\.?\d*(?:e-?\d+)?)", path.name, re.IGNORECASE)
+            value = float(match.group(1)) if match else None
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _name(path: Path, file: h5py.File, fields: tuple[str, ...], dims: int) -> str:
+    """What the file is about, in our words."""
+    parameters = _parameters(path, file)
+    if "density" in fields:
+        return f"compressible-{dims}d"
+    if "tensor" not in file:
+        return {(2, 1): "shallow-water", (2, 2): "diffusion-reaction-2d"}.get(
+            (dims, len(fields)), f"pdebench-{dims}d"
+        )
+    if "nu" in file:
+        return "darcy-pdebench"
+    if "rho" in parameters and dims == 1:
+        return "diffusion-reaction-1d"
+    if "beta" in parameters and dims == 1:
+        return "advection"
+    return "burgers" if "nu" in parameters else f"pdebench-{dims}d"
+
+
+def _boundary(path: Path, file: h5py.File, name: str) -> str | tuple[str, ...]:
+    if "boundary" in file.attrs:  # only files that we wrote say so
+        return texts(file.attrs["boundary"])
+    if name.startswith("darcy"):
+        return "dirichlet"
+    outgoing = name.startswith("compressible") and "trans" in path.name
+    bounded = name in ("shallow-water", "diffusion-reaction-2d")
+    return "neumann" if outgoing or bounded else "periodic"
+
+
+def _known(card: Card) -> Card:
+    """Add what our own problem of that name knows: words, symmetries, the fastest wave."""
+    problem = PROBLEMS.get(card.name)
+    if problem is None:
+        return card
+    known = problem.settings.model_fields
+    own = {key: value for key, value in card.parameters.items() if key in known}
+    try:
+        settings = problem.settings(**own)
+        speed = problem.speed(settings)
+    except (ValueError, TypeError):
+        return card
+    same = len(problem.fields) == len(card.fields)
+    return card.changed(
+        equation=problem.equation,
+        fields=problem.fields if same else card.fields,
+        units=problem.units if same else (),
+        symmetries=problem.symmetries if same else (),
+        speed=speed,
+        parameters=own,
+    )
