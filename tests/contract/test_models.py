@@ -29,7 +29,9 @@ TINY = {
     "transolver": {"width": 8, "heads": 2, "slices": 4, "layers": 2},
 }
 
-every_model = pytest.mark.parametrize("name", list(MODELS))
+#: Our own; those of other libraries are tried in tests/model/test_peers.py.
+OURS = [name for name in MODELS if not name.startswith("neuralop")]
+every_model = pytest.mark.parametrize("name", OURS)
 every_dims = pytest.mark.parametrize("dims", [1, 2, 3])
 
 
@@ -48,6 +50,18 @@ def field(dims: int, batch: int = 2, points: int | None = None) -> torch.Tensor:
 
 def test_the_table_holds_fino_and_its_rivals() -> None:
     assert {"fino", "unet", "fno", "ufno", "ffno", "local-fno", "transolver"} <= set(MODELS)
+
+
+def test_a_misspelt_model_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"^Unknown model 'transolve'. Did you mean 'transolver'"):
+        MODELS["transolve"]
+
+
+def test_a_model_of_an_absent_library_says_what_to_install() -> None:
+    if "neuralop-fno" in MODELS:
+        pytest.skip("neuraloperator is installed")
+    with pytest.raises(ValueError, match=r"needs neuralop\. Install the peers extra"):
+        MODELS["neuralop-fno"]
 
 
 @every_model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from fino.settings import did_you_mean
@@ -21,11 +22,25 @@ _HOME = {
     "transolver": "transolver.Transolver",
 }
 
+#: Networks of other libraries: where they live and what they need.
+_PEERS = {
+    "neuralop-fno": ("peers.NeuralopFNO", ("neuralop",)),
+    "neuralop-local-no": ("peers.NeuralopLocalNO", ("neuralop", "torch_harmonics")),
+}
+for _name, (_home, _needs) in _PEERS.items():
+    if all(find_spec(package) for package in _needs):
+        _HOME[_name] = _home
+
 
 class _Models(Mapping[str, Any]):
     """A read-only table whose classes are imported when they are asked for."""
 
     def __getitem__(self, name: str) -> Any:
+        if name in _PEERS and name not in _HOME:
+            raise ValueError(
+                f"Model '{name}' needs {' and '.join(_PEERS[name][1])}. "
+                f"Install the peers extra: pip install 'fino[peers]'."
+            )
         if name not in _HOME:
             raise ValueError(f"Unknown model '{name}'. {did_you_mean(name, list(_HOME))}")
         module, _, cls = _HOME[name].rpartition(".")
