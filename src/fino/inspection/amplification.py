@@ -71,6 +71,11 @@ class Amplification:
             if self.growth[i] > 1 + self.tolerance
         ]
 
+    def factor(self, *wavenumber: int) -> complex | None:
+        """The factor of one wave, None if it was not looked at."""
+        found = (self.wavenumbers == np.array(wavenumber)).all(axis=1)
+        return complex(self.factors[found][0]) if found.any() else None
+
     def along(self, axis: int) -> tuple[np.ndarray, np.ndarray]:
         """Wavenumbers and factors of the waves that run along one axis."""
         others = [a for a in range(self.wavenumbers.shape[1]) if a != axis]
@@ -98,9 +103,9 @@ def amplification(
     for bloch in _bloch_waves(points, stride):
         values, newest = _eigenpairs(blocks[bloch], history)
         waves = _dominant_waves(newest, bloch, points, stride, len(state))
-        for value, wave in zip(values, waves, strict=True):
+        for value, (wave, turned) in zip(values, waves, strict=True):
             if wave not in best or abs(value) > abs(best[wave]):
-                best[wave] = complex(value)
+                best[wave] = complex(np.conj(value) if turned else value)
     wavenumbers = np.array(sorted(best), dtype=int).reshape(-1, dims)
     factors = np.array([best[tuple(k)] for k in wavenumbers.tolist()])
     return Amplification(wavenumbers, factors, points, tuple(float(v) for v in state))
@@ -210,10 +215,12 @@ def _dominant_waves(
     points: tuple[int, ...],
     stride: tuple[int, ...],
     channels: int,
-) -> list[tuple[int, ...]]:
+) -> list[tuple[tuple[int, ...], bool]]:
     """For each eigenvector the wave of the fine grid that it contains most of.
 
-    A Bloch wave φ holds the waves (φ + 2πl)/s, l = 0 … s − 1; the largest share names it.
+    A Bloch wave φ holds the waves (φ + 2πl)/s, l = 0 … s − 1; the largest share names it.  Of the
+    waves k and −k, whose factors are conjugate, the one that counts upward stands for both; True
+    says that it was turned round.
     """
     if newest.shape[1] == 0:
         return []
@@ -230,13 +237,8 @@ def _dominant_waves(
         for k, n, s, index in zip(bloch, points, stride, harmonic, strict=True):
             fine = (k + int(index) * (n // s)) % n
             wave.append(fine - n if fine > n // 2 else fine)
-        waves.append(_mirrored(tuple(wave), points))
+        turned = next((k for k in wave if k), 0) < 0
+        if turned:
+            wave = [k if 2 * k == n else -k for k, n in zip(wave, points, strict=True)]
+        waves.append((tuple(wave), turned))
     return waves
-
-
-def _mirrored(wave: tuple[int, ...], points: tuple[int, ...]) -> tuple[int, ...]:
-    """Of the waves k and −k, which a real step treats alike, the one that counts upward."""
-    first = next((k for k in wave if k), 0)
-    if first >= 0:
-        return wave
-    return tuple(n // 2 if 2 * abs(k) == n else -k for k, n in zip(wave, points, strict=True))

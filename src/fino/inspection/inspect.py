@@ -1,0 +1,194 @@
+"""`fino.inspect(model, data)`: how far it sees, what it learned, how it grows errors.
+
+A model alone shows its reach, its stencils, its Δt and its amplification factors.  With data, its
+gates and its stability are measured too.  A run knows its data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fino.data.dataset import Dataset
+from fino.evaluation.runs import check_fit, data_of_run
+from fino.inspection.amplification import Amplification
+from fino.inspection.gates import GateReport, gate_reports
+from fino.inspection.layers import LayerReport, layer_reports
+from fino.inspection.plain import plain
+from fino.inspection.reach import Reach, reach
+from fino.inspection.stability import (
+    Stability,
+    StabilityPlan,
+    held_out,
+    stability,
+    step_amplification,
+)
+from fino.model.emulator import Emulator
+from fino.model.store import load
+from fino.shapes import Trajectory
+from fino.streams import torch_stream
+
+__all__ = ["Inspection", "find_model", "inspect"]
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """What was found; print it to read it.
+
+    `notes` says, by part, why a part is missing.
+    """
+
+    model: str
+    parameters: int
+    history: int
+    predict: str
+    is_local: bool
+    data: str | None
+    dt: float
+    reach: Reach
+    layers: list[LayerReport]
+    time_steps: dict[str, float]
+    gates: list[GateReport]
+    amplification: Amplification | None
+    stability: Stability | None
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        from fino.inspection.words import page
+
+        return page(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for a machine: numbers in plain JSON types."""
+        content: dict[str, Any] = plain(self)
+        if self.stability is not None:
+            content["stability"]["bound"]["verdict"] = self.stability.bound.verdict
+            content["stability"]["bound"]["useful_steps"] = self.stability.bound.useful_steps
+        return content
+
+
+def inspect(
+    model: Any,
+    data: Dataset | str | Path | None = None,
+    *,
+    plan: StabilityPlan | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Inspection:
+    """Look inside a model, a run, or the folder of either."""
+    emulator, own, notes = find_model(model, wants_data=data is None)
+    opened = _opened(data) if data is not None else own
+    if opened is not None:
+        check_fit(emulator, opened)
+    history = _histories(emulator, opened)
+    gates = gate_reports(emulator.network, emulator, history) if opened is not None else []
+    stable, factors = _stability(emulator, opened, plan, gates, notes, progress)
+    layers = layer_reports(emulator.network, emulator.grid, emulator, history)
+    if not layers:
+        notes["stencils"] = "this model has no stencils: it mixes cells in another way"
+    if not gates:
+        notes["gates"] = "there are no gates" if opened is not None else "gates need data to open"
+    steps = _time_steps(emulator.network)
+    if not steps:
+        notes["time steps"] = "no block has a learned time step"
+    return Inspection(
+        model=emulator.settings.model,
+        parameters=emulator.parameters_count,
+        history=emulator.history,
+        predict=emulator.settings.predict,
+        is_local=emulator.locality.is_local,
+        data=None if opened is None else opened.card.name,
+        dt=emulator.settings.dt,
+        reach=reach(emulator, opened),
+        layers=layers,
+        time_steps=steps,
+        gates=gates,
+        amplification=factors,
+        stability=stable,
+        notes=notes,
+    )
+
+
+def find_model(
+    thing: Any, wants_data: bool = True
+) -> tuple[Emulator, Dataset | None, dict[str, str]]:
+    """The model of a run, a folder or itself, with its data where the run still has them."""
+    if isinstance(thing, Emulator):
+        return thing.eval(), None, {}
+    folder = getattr(thing, "folder", thing)
+    if not isinstance(folder, str | Path):
+        raise ValueError(
+            "inspect should be given a model of fino.build or fino.load, a run, or the folder of "
+            f"either, got {type(thing).__name__}."
+        )
+    folder = Path(folder)
+    if not (folder / "model").is_dir():
+        return load(folder).eval(), None, {}
+    notes: dict[str, str] = {}
+    data = None
+    if wants_data:
+        try:
+            data = data_of_run(folder)
+        except ValueError as reason:
+            notes["data"] = str(reason)
+    return load(folder / "model").eval(), data, notes
+
+
+def _opened(data: Dataset | str | Path) -> Dataset:
+    if isinstance(data, Dataset):
+        return data
+    from fino.data.open import open as open_data
+
+    return open_data(data)
+
+
+def _stability(
+    emulator: Emulator,
+    data: Dataset | None,
+    plan: StabilityPlan | None,
+    gates: list[GateReport],
+    notes: dict[str, str],
+    progress: Callable[[float], None] | None,
+) -> tuple[Stability | None, Amplification | None]:
+    """The stability report; without data at least the factors about the trained mean."""
+    if emulator.settings.steady:
+        notes["stability"] = "a steady problem is answered in one step: nothing is rolled out"
+        return None, None
+    if data is None:
+        notes["stability"] = "errors and their growth are measured on data: pass data"
+        state = emulator.input_mean.detach().clone()
+        factors, why = step_amplification(emulator, state, emulator.grid.points)
+        if factors is None:
+            notes["amplification"] = why
+        return None, factors
+    largest = {gate.block: (gate.largest, gate.sensitivity) for gate in gates}
+    found = stability(emulator, data, plan, largest, progress)
+    return found, found.amplification
+
+
+def _histories(emulator: Emulator, data: Dataset | None) -> Trajectory:
+    """A few histories to look at the layers with: held-out data, or noise of the trained spread."""
+    if data is not None:
+        part = held_out(data)
+        some = range(min(4, len(part)))
+        last = max(0, data.frames - emulator.history - 1) if not data.steady else 0
+        both = [part.read(some, start, emulator.history) for start in sorted({0, last})]
+        return torch.cat(both)
+    shape = (2, emulator.history, emulator.channels, *emulator.grid.points)
+    noise = torch.randn(shape, generator=torch_stream(0, "inspect"))
+    over_space = (-1, *[1] * emulator.grid.dims)
+    mean, std = emulator.input_mean.view(over_space), emulator.input_std.view(over_space)
+    return noise.to(std) * std + mean
+
+
+def _time_steps(network: Any) -> dict[str, float]:
+    """Δt of every block that has one."""
+    with torch.no_grad():
+        return {
+            name: float(module.dt())
+            for name, module in network.named_modules()
+            if hasattr(module, "dt") and callable(module.dt)
+        }

@@ -1,0 +1,125 @@
+"""The true solver, shaken: how much does the exact step stretch a small change?
+
+    C_true ≥ max over small changes δ of ‖Φ(u + δ) − Φ(u)‖ / ‖δ‖
+
+A solver has no backward pass here, so this is a search among waves, noise and the learned step's
+own worst direction: a number from below.  It needs the solver's state, and where a saved frame
+does not hold it (shallow water saves the depth, not the flow) it says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fino.data.dataset import Dataset
+from fino.inspection.amplification import Amplification
+from fino.inspection.step import size
+from fino.model.floors import Solver
+from fino.shapes import Field
+from fino.streams import torch_stream
+
+__all__ = ["TrueStep", "true_step"]
+
+#: A change this large, in units of a channel's spread, is small to the equation and large to
+#: the solver's own tolerance.
+_AMPLITUDE = 1e-3
+_WAVES = 12
+
+
+@dataclass(frozen=True, eq=False)
+class TrueStep:
+    """The problem's own solver as a map of frames, on the data's grid."""
+
+    solver: Solver
+    scale: Tensor
+
+    def stretch(self, frames: Field, directions: Field | None = None) -> float:
+        """The largest growth found at some frames (b, c, *space): C is at least this."""
+        largest = 0.0
+        for i, frame in enumerate(frames.double()):
+            changes = [*self._waves(frame), *self._noise(frame)]
+            if directions is not None:
+                changes.append(directions[i].double())
+            largest = max(largest, float(self._growth(frame, torch.stack(changes)).max()))
+        return largest
+
+    def amplification(self, state: Tensor) -> Amplification:
+        """Factors of waves along the first axis about a constant state, on a periodic grid.
+
+        A wave of each channel goes in, the same wave of every channel comes out: the
+        eigenvalues of that small matrix are the factors.
+        """
+        grid, channels = self.solver.grid, len(state)
+        frame = state.double().view(-1, *[1] * grid.dims).expand(channels, *grid.points)
+        waves, factors = [], []
+        x = torch.arange(grid.points[0], dtype=torch.float64) / grid.points[0]
+        for k in _wavenumbers(grid.points[0]):
+            line = torch.cos(2 * math.pi * k * x).view(-1, *[1] * (grid.dims - 1))
+            changes = torch.zeros(channels, channels, *grid.points, dtype=torch.float64)
+            for channel in range(channels):
+                changes[channel, channel] = line.expand(grid.points)
+            answer = self._answer(frame, changes).unsqueeze(-1).flatten(3).mean(dim=3)
+            wave = torch.exp(-2j * math.pi * k * x)
+            norm = float((line.flatten() * wave.real).mean())
+            matrix = (answer.to(wave.dtype) * wave).mean(dim=2) / norm
+            values = np.linalg.eigvals(matrix.numpy().T)
+            waves.append((k, *[0] * (grid.dims - 1)))
+            factors.append(values[np.argmax(np.abs(values))])
+        constant = tuple(float(v) for v in state)
+        return Amplification(np.array(waves), np.array(factors), grid.points, constant)
+
+    def _growth(self, frame: Field, changes: Field) -> Tensor:
+        return size(self._answer(frame, changes)) / size(changes)
+
+    def _answer(self, frame: Field, changes: Field) -> Field:
+        """(Φ(u + aδ) − Φ(u)) / a for each change, all in units of the scale."""
+        scale = self.scale.double().view(-1, *[1] * (frame.dim() - 1))
+        root = changes.flatten(1).square().mean(dim=1).sqrt()
+        amplitude = (_AMPLITUDE / root.clamp_min(1e-30)).view(-1, *[1] * frame.dim())
+        together = torch.cat([frame[None], frame + amplitude * changes * scale])
+        after = self.solver(together[:, None]).double()
+        return (after[1:] - after[:1]) / scale / amplitude
+
+    def _waves(self, frame: Field) -> list[Field]:
+        """One wave for each channel, axis and some wavenumbers."""
+        found = []
+        for axis, n in enumerate(frame.shape[1:]):
+            x = (torch.arange(n, dtype=torch.float64) + 0.5) / n
+            for k in _wavenumbers(n):
+                line = torch.cos(2 * math.pi * k * x + 0.3)
+                shape = [n if a == axis else 1 for a in range(frame.dim() - 1)]
+                for channel in range(frame.shape[0]):
+                    change = torch.zeros_like(frame)
+                    change[channel] = line.view(shape).expand(frame.shape[1:])
+                    found.append(change)
+        return found
+
+    def _noise(self, frame: Field) -> list[Field]:
+        generator = torch_stream(0, "shake")
+        return [torch.randn(frame.shape, generator=generator).double() for _ in range(4)]
+
+
+def true_step(data: Dataset, scale: Tensor) -> tuple[TrueStep | None, str]:
+    """The true step of the data, or None and the reason why there is none."""
+    solver = Solver.fit(data, data.history)
+    if solver is None:
+        return None, f"there is no solver for {data.card.name} here that starts from its frames"
+    try:
+        solver(data.train.read([0], 0, 1))
+    except ValueError:
+        return None, (
+            f"a saved frame of {data.card.name} ({', '.join(data.fields)}) does not hold the "
+            "solver's whole state, so the true step cannot be shaken"
+        )
+    return TrueStep(solver, scale), ""
+
+
+def _wavenumbers(points: int) -> list[int]:
+    """A dozen wavenumbers from the longest wave to the shortest."""
+    spaced = np.unique(np.round(np.geomspace(1, points // 2, _WAVES)).astype(int))
+    return [int(k) for k in spaced]
