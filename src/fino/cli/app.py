@@ -13,8 +13,13 @@ __all__ = ["app", "main"]
 #: Verb → (where its function lives, what it does).  Strings, so that `fino --help` imports
 #: none of them.
 VERBS: dict[str, tuple[str, str]] = {
+    "list": ("fino.cli.list:show", "Problems, models, floors, metrics, recipes, weights."),
     "generate": ("fino.cli.generate:generate", "Make data: solve a problem many times."),
     "train": ("fino.cli.train:train", "Train a model on a data file."),
+    "evaluate": ("fino.cli.evaluate:evaluate", "Score a run next to its floors."),
+    "compare": ("fino.cli.compare:compare", "Many runs in one table, beside the paper."),
+    "report": ("fino.cli.report:report", "One page that shows what a run did."),
+    "inspect": ("fino.cli.inspect:inspect", "Reach, stencils, stability of a model."),
 }
 
 #: The same for `fino bench …`.

@@ -1,0 +1,67 @@
+"""`fino list`: what there is, by name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+__all__ = ["show"]
+
+#: Where descriptions begin.
+_WIDTH = 24
+_COLUMNS = ["name", "reach", "weights 1D", "weights 2D", "M mult-adds 1D", "M mult-adds 2D"]
+
+Kind = Literal["problems", "models", "floors", "metrics", "recipes", "pretrained"]
+
+
+def show(
+    kind: Kind | None = None, *, json: Annotated[bool, Parameter(negative="")] = False
+) -> None:
+    """List problems, models, floors, metrics, recipes and pretrained weights.
+
+    Parameters
+    ----------
+    kind
+        Only this table.
+    json
+        Print the tables as JSON.
+    """
+    from fino.cli.console import say, say_json, table
+    from fino.report.catalogue import INPUTS, SPACES, catalogue
+
+    tables = {name: rows for name, rows in catalogue().items() if kind in (None, name)}
+    if json:
+        say_json(tables)
+        return
+    for name, rows in tables.items():
+        if not rows:
+            say(f"[bold]{name.capitalize()}[/bold]\n  none yet")
+        elif name == "models":
+            table(name.capitalize(), _COLUMNS, map(_costs, rows))
+            grids = " and ".join("×".join(map(str, space)) for space in SPACES.values())
+            say(
+                f"At default size, one step, {INPUTS} channels in and 1 out, on {grids} cells. "
+                f"Reach in cells; inf: the whole field."
+            )
+            say("\n".join(f"  {row['name']:<{_WIDTH}}{row['paper']}" for row in rows))
+        else:
+            say(f"[bold]{name.capitalize()}[/bold]")
+            say("\n".join(f"  {row['name']:<{_WIDTH}}{_title(row)}" for row in rows))
+        say()
+
+
+def _title(row: dict[str, Any]) -> str:
+    title = str(row["title"])
+    return f"{title}: {row['equation']}" if "equation" in row else title
+
+
+def _costs(row: dict[str, Any]) -> list[str]:
+    line, plane = row["1d"], row["2d"]
+    reach = dict.fromkeys(str(part["reach"]) for part in (line, plane))
+    return [
+        row["name"],
+        "/".join(reach),
+        *(f"{part['parameters']:,}" for part in (line, plane)),
+        *(f"{part['multiply_adds'] / 1e6:,.1f}" for part in (line, plane)),
+    ]
