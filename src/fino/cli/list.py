@@ -30,7 +30,7 @@ def show(
     from fino.cli.console import say, say_json, table
     from fino.report.catalogue import INPUTS, SPACES, catalogue
 
-    tables = {name: rows for name, rows in catalogue().items() if kind in (None, name)}
+    tables = catalogue(kind) if kind else catalogue()
     if json:
         say_json(tables)
         return

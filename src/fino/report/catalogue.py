@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,16 +30,13 @@ INPUTS = 10
 SPACES = {1: (128,), 2: (64, 64)}
 
 
-def catalogue() -> dict[str, list[dict[str, Any]]]:
-    """Every table of the house as plain rows, ready for JSON."""
-    return {
-        "problems": [_problem(name, problem) for name, problem in PROBLEMS.items()],
-        "models": [_model(name) for name in MODELS],
-        "floors": [{"name": name, "title": floor.title} for name, floor in FLOORS.items()],
-        "metrics": [{"name": name, "title": metric.title} for name, metric in METRICS.items()],
-        "recipes": _recipes(),
-        "pretrained": _pretrained(),
-    }
+def catalogue(*kinds: str) -> dict[str, list[dict[str, Any]]]:
+    """The tables of the house as plain rows, ready for JSON; all of them if none is named."""
+    return {kind: _TABLES[kind]() for kind in kinds or _TABLES}
+
+
+def _problems() -> list[dict[str, Any]]:
+    return [_problem(name, problem) for name, problem in PROBLEMS.items()]
 
 
 def _problem(name: str, problem: Any) -> dict[str, Any]:
@@ -52,6 +50,10 @@ def _problem(name: str, problem: Any) -> dict[str, Any]:
         "frames": 2 if problem.steady else len(problem.times(settings)),
         "steady": problem.steady,
     }
+
+
+def _models() -> list[dict[str, Any]]:
+    return [_model(name) for name in MODELS]
 
 
 def _model(name: str) -> dict[str, Any]:
@@ -71,6 +73,14 @@ def _model(name: str) -> dict[str, Any]:
     return row
 
 
+def _floors() -> list[dict[str, Any]]:
+    return [{"name": name, "title": floor.title} for name, floor in FLOORS.items()]
+
+
+def _metrics() -> list[dict[str, Any]]:
+    return [{"name": name, "title": metric.title} for name, metric in METRICS.items()]
+
+
 def _recipes() -> list[dict[str, Any]]:
     """The recipe files that come with the package, with their title where they have one."""
     folder = Path(fino.__file__).parent / "experiment" / "recipes"
@@ -87,3 +97,13 @@ def _pretrained() -> list[dict[str, Any]]:
         return []
     table = import_module("fino.model.pretrained").PRETRAINED
     return [{"name": name, "title": getattr(entry, "title", "")} for name, entry in table.items()]
+
+
+_TABLES: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "problems": _problems,
+    "models": _models,
+    "floors": _floors,
+    "metrics": _metrics,
+    "recipes": _recipes,
+    "pretrained": _pretrained,
+}
