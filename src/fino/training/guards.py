@@ -14,7 +14,13 @@ from torch import Tensor
 from fino.model.emulator import Emulator
 from fino.training.batch import Batch
 
-__all__ = ["NotFinite", "batch_complaint", "gradient_complaint", "loss_complaint"]
+__all__ = [
+    "NotFinite",
+    "batch_complaint",
+    "gradient_complaint",
+    "loss_complaint",
+    "update_complaint",
+]
 
 _ADVICE = "Try a smaller learning rate, a shorter horizon or clipping."
 
@@ -67,6 +73,14 @@ def gradient_complaint(norm: Tensor, batch: Batch, emulator: Emulator, step: int
     gradients = ((n, p.grad) for n, p in emulator.named_parameters() if p.grad is not None)
     where = _first_bad(gradients) or "all weights together"
     return f"Step {step}: the gradient of {where} is NaN or infinite ({_named(batch)}). {_ADVICE}"
+
+
+def update_complaint(emulator: Emulator, step: int) -> str | None:
+    """Which weight the optimiser has just spoilt."""
+    if torch.isfinite(torch.nn.utils.get_total_norm(emulator.parameters())):
+        return None
+    broken = _first_bad((name, p.detach()) for name, p in emulator.named_parameters())
+    return f"Step {step}: the update made the weight {broken} NaN or infinite. {_ADVICE}"
 
 
 def _named(batch: Batch) -> str:

@@ -21,7 +21,12 @@ from fino.data.dataset import Dataset
 from fino.model.emulator import Emulator
 from fino.training.batch import draw_batch
 from fino.training.budget import Clock, share_spent, steps_allowed
-from fino.training.guards import batch_complaint, gradient_complaint, loss_complaint
+from fino.training.guards import (
+    batch_complaint,
+    gradient_complaint,
+    loss_complaint,
+    update_complaint,
+)
 from fino.training.loss import Judgement, Unroll, validate
 from fino.training.optimizers import Optimizers, make_optimizer
 from fino.training.processes import ALONE, Processes
@@ -104,6 +109,7 @@ def train(
         norm = _clip(emulator, settings.clip)
         processes.heed(gradient_complaint(norm, batch, emulator, state.step))
         state.optimizer.step(learning_rate)
+        processes.heed(update_complaint(emulator, state.step))
         _average(state, settings.average)
 
         state.step += 1

@@ -1,0 +1,95 @@
+"""What a step sees is a pure function of (seed, step), and stays inside the data's symmetries."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from little_data import blobs, little_fino, waves
+
+from fino.training.augment import augment
+from fino.training.batch import draw_batch
+from fino.training.processes import Processes
+from fino.training.settings import TrainingSettings
+
+
+def test_the_same_step_sees_the_same_numbers_and_another_step_others():
+    data = waves()
+    model = little_fino(data)
+    settings = TrainingSettings(batch=4, noise=0.1)
+    first, again, other = (
+        draw_batch(data.train, model, settings, step, horizon=2) for step in (17, 17, 18)
+    )
+    assert torch.equal(first.history, again.history)
+    assert first.samples == again.samples
+    assert not torch.equal(first.history, other.history)
+
+
+def test_processes_share_the_batch_that_one_would_take_whole():
+    data = blobs()
+    model = little_fino(data)
+    settings = TrainingSettings(batch=4, noise=0.1)
+    whole = draw_batch(data.train, model, settings, 5, 2)
+    parts = [
+        draw_batch(data.train, model, settings, 5, 2, Processes(rank, 2).rows(4)) for rank in (0, 1)
+    ]
+    assert torch.equal(torch.cat([p.history for p in parts]), whole.history)
+    assert torch.equal(torch.cat([p.future for p in parts]), whole.future)
+    assert parts[0].samples + parts[1].samples == whole.samples
+    with pytest.raises(ValueError, match=r"multiple of the 2 processes. Try 4\."):
+        Processes(0, 2).rows(5)
+
+
+def test_samples_are_named_by_their_number_in_the_data_set():
+    data = waves()
+    batch = draw_batch(data.train, little_fino(data), TrainingSettings(batch=9), 0, 1)
+    assert set(batch.samples) <= set(data.train.samples)
+    assert not set(batch.samples) & set(data.test.samples)
+
+
+def test_noise_is_small_in_units_of_the_networks_own_word_and_never_in_the_target():
+    data = waves(samples=40)
+    model = little_fino(data)
+    quiet, noisy = (
+        draw_batch(data.train, model, TrainingSettings(batch=32, noise=noise), 0, 2)
+        for noise in (0.0, 0.5)
+    )
+    assert torch.equal(quiet.future, noisy.future)
+    size = (noisy.history - quiet.history).std() / model.output_std
+    assert float(size) == pytest.approx(0.5, rel=0.05)
+
+
+def test_shifted_and_mirrored_data_keep_every_value_and_the_order_of_time():
+    data = blobs()
+    window = data.train.all()
+    moved = augment(window, ("flip", "rotate", "sign"), data.grid, seed=0, step=1)
+    assert moved.shape == window.shape
+    assert not torch.equal(moved, window)
+
+    def size(u):
+        return u.abs().flatten(3).sort(dim=3)[0]
+
+    assert torch.equal(size(moved), size(window))
+
+
+def test_only_the_symmetries_of_the_card_are_used():
+    line, square = waves(), blobs()
+    window = square.train.all()
+    assert torch.equal(augment(window, (), square.grid, 0, 1), window)
+    # A card that says "shift" moves nothing across walls.
+    assert torch.equal(augment(window, ("shift",), square.grid, 0, 1), window)
+    shifted = augment(line.train.all(), ("shift",), line.grid, 0, 1)
+    for before, after in zip(line.train.all(), shifted, strict=True):
+        rolls = [torch.equal(before.roll(k, -1), after) for k in range(32)]
+        assert any(rolls)
+
+
+def test_mirroring_and_turning_are_drawn_for_each_sample_by_itself():
+    data = blobs(samples=30)
+    window = data.train.all()
+    moved = augment(window, ("flip",), data.grid, 0, 1)
+    ways = set()
+    for before, after in zip(window, moved, strict=True):
+        for axes in ((), (2,), (3,), (2, 3)):
+            if torch.equal(before.flip(axes), after):
+                ways.add(axes)
+    assert len(ways) == 4
