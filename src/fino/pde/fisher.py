@@ -134,7 +134,7 @@ def step_sizes(settings: Any, grid: Grid, times: Array) -> Iterator[Iterator[flo
     """The steps to each saved frame: short at first, then a share of the time gone by."""
     start, share = float(times[0]), settings.step
     splits = settings.nu * settings.rho > 0
-    shortest = grid.spacing[0] ** 2 / settings.nu if splits else np.inf
+    shortest = share * grid.spacing[0] ** 2 / settings.nu if splits else np.inf
     longest = share / settings.rho if splits else np.inf
     for end, interval in zip(times[1:], intervals(times), strict=True):
         yield _to_the_end(float(end - interval) - start, interval, share, shortest, longest)

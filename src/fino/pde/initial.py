@@ -81,20 +81,26 @@ class Waves:
         """The profiles at the points of a grid: → (b, x)."""
         (x,) = grid.coordinates()
         length = (self.domain[1] - self.domain[0]) * (1 - 1 / REFERENCE_CELLS)
-        u = np.zeros((len(self.sign), x.size))
+        still = self.amplitude * np.sin(self.phase) * (self.count == 0)
+        u = np.repeat(still.sum(1, keepdims=True), x.size, axis=1)
         for j in range(self.count.shape[1]):
-            k = 2 * np.pi * (j + 1) * self.count[:, j, None] / length
-            u += self.amplitude[:, j, None] * np.sin(k * x + self.phase[:, j, None])
-        u = np.where(self.folded[:, None], np.abs(u), u) * self.sign[:, None]
-        inside = np.tanh((x - self.left[:, None]) / EDGE_WIDTH)
-        inside -= np.tanh((x - self.right[:, None]) / EDGE_WIDTH)
-        return np.where(self.windowed[:, None], 0.5 * inside * u, u)
+            rows = self.count[:, j] > 0
+            k = 2 * np.pi * (j + 1) * self.count[rows, j, None] / length
+            u[rows] += self.amplitude[rows, j, None] * np.sin(k * x + self.phase[rows, j, None])
+        u[self.folded] = np.abs(u[self.folded])
+        rows = self.windowed
+        inside = np.tanh((x - self.left[rows, None]) / EDGE_WIDTH)
+        inside -= np.tanh((x - self.right[rows, None]) / EDGE_WIDTH)
+        u[rows] *= 0.5 * inside
+        return u * self.sign[:, None]
 
     def between_0_and_1(self, grid: Grid) -> Array:
         """The profiles, each scaled by its own extremes on the reference grid: → (b, x)."""
-        reference = self.on(Grid((REFERENCE_CELLS,), (self.domain,), grid.boundary))
-        low, high = reference.min(1, keepdims=True), reference.max(1, keepdims=True)
-        return (self.on(grid) - low) / (high - low)
+        u = self.on(grid)
+        reference = Grid((REFERENCE_CELLS,), (self.domain,), grid.boundary)
+        whole = u if grid == reference else self.on(reference)
+        low, high = whole.min(1, keepdims=True), whole.max(1, keepdims=True)
+        return (u - low) / (high - low)
 
 
 def drawn(streams: Sequence[np.random.Generator], family: Family) -> Waves:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Key", "bits", "chance", "integers", "key_of", "split", "uniform"]
+__all__ = ["Key", "bits", "chance", "integers", "key_of", "split", "threefry", "uniform"]
 
 #: The two 32-bit words that a stream of numbers follows from.
 Key = tuple[int, int]
@@ -44,7 +44,7 @@ def bits(key: Key, size: int, at: ArrayLike | None = None) -> NDArray[np.uint32]
     low = where % half
     # An odd draw is padded with a counter of zero.
     high = np.where(low + half < size, low + half, 0)
-    first, second = _hash(key, low.astype(np.uint32), high.astype(np.uint32))
+    first, second = threefry(key, low.astype(np.uint32), high.astype(np.uint32))
     return np.where(where < half, first, second)
 
 
@@ -75,9 +75,10 @@ def chance(
     return (np.float32(1) - uniform(key, size, at).astype(np.float32)) > never
 
 
-def _hash(
+def threefry(
     key: Key, x0: NDArray[np.uint32], x1: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The hash itself: twenty rounds on a pair of counters."""
     words = [np.uint32(word) for word in (*key, key[0] ^ key[1] ^ _PARITY)]
     x0, x1 = x0 + words[0], x1 + words[1]
     for group in range(5):
