@@ -97,6 +97,12 @@ class Convolution(nn.Module):
     def locality(self) -> Locality:
         return Locality(self.radius)
 
+    @property
+    def weights(self) -> tuple[Tensor, Tensor]:
+        """The weight and the bias, zero where it has none."""
+        bias = self.weight.new_zeros(len(self.weight)) if self.bias is None else self.bias
+        return self.weight, bias
+
     def forward(self, u: Field) -> Field:
         if not any(self.radius):
             return pointwise(u, self.weight.flatten(1), self.bias)
@@ -154,7 +160,7 @@ class Upsample(nn.Module):
         dims = len(self.boundary)
         if self.mode == "nearest":
             if dims == 1:
-                return z.repeat_interleave(2, dim=2) if not z.requires_grad else _repeat(z)
+                return _repeat(z)
             return F.interpolate(z, scale_factor=2, mode="nearest")
         padded = pad(z, (1,) * dims, self.boundary)
         fine = F.interpolate(padded, scale_factor=2, mode=_LINEAR[dims], align_corners=False)
@@ -164,6 +170,6 @@ class Upsample(nn.Module):
 
 
 def _repeat(z: Field) -> Field:
-    """Each cell of a line twice; expanding keeps the backward pass a plain sum."""
+    """Each cell of a line twice, the channels still last: (b, c, n) → (b, c, 2n)."""
     b, c, n = z.shape
     return z.movedim(1, -1).unsqueeze(2).expand(b, n, 2, c).reshape(b, 2 * n, c).movedim(-1, 1)

@@ -23,12 +23,18 @@ from torch import Tensor, nn
 from fino.grid import boundary_per_axis
 from fino.locality import Locality
 from fino.model.convolution import Convolution, Pool, Upsample, channels_last
+from fino.model.fused import FUSED_ACTIVATIONS, fused_block, fused_blocks_allowed
 from fino.settings import Settings
 from fino.shapes import Field, expect
 
 __all__ = ["Fino", "FinoBlock", "FinoSettings", "LocalOperatorBlock", "TimeStep"]
 
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "tanh": torch.tanh,
+}
 
 
 class FinoSettings(Settings):
@@ -178,14 +184,34 @@ class FinoBlock(nn.Module):
         self.operator = LocalOperatorBlock(inputs, features, settings)
         self.dt = TimeStep(settings.dt, settings.dt_initial)
         self.project = Convolution(inputs, outputs, settings.radii, settings.boundaries)
-        self.activation: Callable[[Tensor], Tensor] = ACTIVATIONS[settings.activation]
+        self.activation = ACTIVATIONS[settings.activation]
+        self.activation_name = settings.activation
+        pointwise = settings.gate and not (settings.gate_radius or settings.fuse_radius)
+        self.fusible = pointwise and settings.activation in FUSED_ACTIVATIONS
 
     @property
     def locality(self) -> Locality:
         return self.operator.locality.then(self.project.locality)
 
     def forward(self, u: Field) -> Field:
+        if self.fusible and fused_blocks_allowed():
+            return self.fused(u)
         return self.activation(self.project(u + self.dt() * self.operator(u)))
+
+    def fused(self, u: Field) -> Field:
+        """The same equations in fewer passes over memory."""
+        operator = self.operator
+        assert operator.gate is not None
+        gate_weight, gate_bias = operator.gate.weights
+        return fused_block(
+            u,
+            operator.stencil.weights,
+            (gate_weight.flatten(1), gate_bias),
+            self.dt() * operator.fuse.weight.flatten(1),
+            self.project.weights,
+            self.project.boundary,
+            self.activation_name,
+        )
 
 
 class FinoBlockStack(nn.Sequential):

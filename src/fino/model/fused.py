@@ -1,0 +1,270 @@
+"""The FINO block with its backward pass written by hand.
+
+Training and rollout of FINO are this project's inner loop.  The plain block, as the paper
+writes it, spends more than half of its time outside the stencils: copies for the ghost cells,
+zero-filled gradients of slices, one pass over memory for each elementwise operation.  Here the
+same equations run on `(b, *space, c)` buffers with as few passes as we could find:
+
+    S  = w ∗ pad(u) + b            one copy for the ghost cells
+    g  = σ(S W_gᵀ + b_g)           in place
+    U′ = u + (g ⊙ S)(Δt W_c)ᵀ      the Euler step is the product's own addition
+    y  = φ(W_p ∗ pad(U′) + b_p)    in place where φ allows it
+
+and back, each line once.  `LocalOperatorBlock` and `FinoBlock` stay the reference; a test
+holds both to the same values and gradients.  There is no second derivative: ask for it inside
+`plain_blocks()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+__all__ = ["FUSED_ACTIVATIONS", "fused_block", "fused_blocks_allowed", "plain_blocks"]
+
+aten = torch.ops.aten
+
+#: Activations whose backward pass is known here.
+FUSED_ACTIVATIONS = ("relu", "gelu", "silu")
+
+_allowed = True
+
+
+@contextmanager
+def plain_blocks() -> Iterator[None]:
+    """Run the blocks as the paper writes them: for second derivatives, export and tests."""
+    global _allowed
+    before, _allowed = _allowed, False
+    try:
+        yield
+    finally:
+        _allowed = before
+
+
+def fused_blocks_allowed() -> bool:
+    """False inside `plain_blocks()` and while torch traces or transforms the code."""
+    return (
+        _allowed
+        and not torch.compiler.is_compiling()
+        and not torch._C._functorch.peek_interpreter_stack()
+    )
+
+
+def fused_block(
+    u: Tensor,
+    stencil: tuple[Tensor, Tensor],
+    gate: tuple[Tensor, Tensor],
+    fuse: Tensor,
+    project: tuple[Tensor, Tensor],
+    boundary: Sequence[str],
+    activation: str,
+) -> Tensor:
+    """B(U) of eq. 5 for a field (b, c, *space); `fuse` is Δt W_c."""
+    arguments = (u, *stencil, *gate, fuse, *project, tuple(boundary), activation)
+    if torch.is_grad_enabled():
+        result: Tensor = _Block.apply(*arguments)
+        return result
+    return _forward(*arguments)[0]
+
+
+class _Block(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        out, saved = _forward(*arguments)
+        ctx.boundary, ctx.activation = arguments[-2:]
+        ctx.save_for_backward(*saved)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        wanted = ctx.needs_input_grad
+        gradients = _backward(grad, ctx.saved_tensors, ctx.boundary, ctx.activation, wanted[0])
+        given = (g if want else None for g, want in zip(gradients, wanted, strict=False))
+        return (*given, None, None)
+
+
+def _forward(
+    u: Tensor,
+    w: Tensor,
+    b: Tensor,
+    w_gate: Tensor,
+    b_gate: Tensor,
+    w_fuse: Tensor,
+    w_project: Tensor,
+    b_project: Tensor,
+    boundary: tuple[str, ...],
+    activation: str,
+) -> tuple[Tensor, list[Tensor]]:
+    cells = u.movedim(1, -1)
+    padded = _pad(cells, w.shape[2:], boundary)
+    s = _convolve(padded, w, b)
+    rows = s.reshape(-1, s.shape[-1])
+    g = torch.addmm(b_gate, rows, w_gate.t()).sigmoid_()
+    gated = g * rows
+    stepped = torch.addmm(cells.reshape(-1, cells.shape[-1]), gated, w_fuse.t())
+    stepped_padded = _pad(stepped.view(cells.shape), w_project.shape[2:], boundary)
+    z = _convolve(stepped_padded, w_project, b_project)
+    y = z.relu_() if activation == "relu" else getattr(F, activation)(z)
+    saved = [padded, rows, g, gated, stepped_padded, z, w, w_gate, w_fuse, w_project]
+    return y.movedim(-1, 1), saved
+
+
+def _backward(
+    grad: Tensor,
+    saved: Sequence[Tensor],
+    boundary: tuple[str, ...],
+    activation: str,
+    to_input: bool,
+) -> tuple[Tensor | None, ...]:
+    padded, s, g, gated, stepped_padded, z, w, w_gate, w_fuse, w_project = saved
+    grad_z = _activation_backward(grad.movedim(1, -1), z, activation)
+    grad_padded, dw_project, db_project = _convolve_backward(grad_z, stepped_padded, w_project)
+    grad_cells = _fold(grad_padded, w_project.shape[2:], boundary)
+    grad_rows = grad_cells.reshape(-1, grad_cells.shape[-1])
+
+    grad_gated = grad_rows @ w_fuse
+    dw_fuse = grad_rows.t() @ gated
+    grad_gate = aten.sigmoid_backward(grad_gated * s, g)
+    dw_gate = grad_gate.t() @ s
+    grad_s = torch.addmm(grad_gated.mul_(g), grad_gate, w_gate)
+
+    grad_s = grad_s.view(*grad_cells.shape[:-1], -1)
+    grad_padded, dw, db = _convolve_backward(grad_s, padded, w, to_input)
+    db_gate = grad_gate.sum(dim=0)
+    grad_u = None
+    if to_input:
+        grad_u = _fold(grad_padded, w.shape[2:], boundary).add_(grad_cells).movedim(-1, 1)
+    return grad_u, dw, db, dw_gate, db_gate, dw_fuse, dw_project, db_project
+
+
+def _activation_backward(grad: Tensor, z: Tensor, activation: str) -> Tensor:
+    if activation == "relu":
+        return aten.threshold_backward(grad, z, 0)
+    if activation == "gelu":
+        return aten.gelu_backward(grad, z)
+    return aten.silu_backward(grad, z)
+
+
+def _convolve(padded: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """(b, *(n + 2r), c) → (b, *n, outputs); a line runs as a picture of one row."""
+    images = padded.movedim(-1, 1)
+    if w.dim() == 3:
+        return F.conv2d(images.unsqueeze(2), _kernel(w.unsqueeze(2)), b).squeeze(2).movedim(1, -1)
+    convolve = F.conv3d if images.dim() == 5 else F.conv2d
+    return convolve(images, _kernel(w), b).movedim(1, -1)
+
+
+def _convolve_backward(
+    grad: Tensor, padded: Tensor, w: Tensor, to_input: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients with respect to the padded field, the weight and the bias.
+
+    On a line the neighbours of a cell lie next to each other in memory, and matrix products
+    over gathered taps beat the library's own backward pass; in the plane they do not.
+    """
+    if w.dim() == 3:
+        return _taps_backward(grad, padded, w, to_input)
+    images, kernel = padded.movedim(-1, 1), _kernel(w)
+    dims = images.dim() - 2
+    zeros, ones = [0] * dims, [1] * dims
+    grad_images, dw, db = aten.convolution_backward(
+        *(grad.movedim(-1, 1), images, kernel, [w.shape[0]]),
+        *(ones, zeros, ones, False, zeros, 1, [to_input, True, True]),
+    )
+    return grad_images.movedim(1, -1) if to_input else padded, dw, db
+
+
+def _kernel(w: Tensor) -> Tensor:
+    """The weight with its channels last, as the library wants it."""
+    memory = torch.channels_last_3d if w.dim() == 5 else torch.channels_last
+    return w.contiguous(memory_format=memory)
+
+
+def _taps(padded: Tensor, taps: int) -> Tensor:
+    """The neighbourhood of each cell of a line as a row: (b, n + 2r, c) → (b·n, taps·c)."""
+    b, length, c = padded.shape
+    n = length - taps + 1
+    return padded.as_strided((b, n, taps * c), (length * c, c, 1)).reshape(b * n, taps * c)
+
+
+def _tap_matrix(w: Tensor) -> Tensor:
+    """(outputs, c, taps) → (outputs, taps·c)"""
+    return w.transpose(1, 2).reshape(w.shape[0], -1)
+
+
+def _taps_backward(
+    grad: Tensor, padded: Tensor, w: Tensor, to_input: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    outputs, c, taps = w.shape
+    b, n = grad.shape[:2]
+    rows = grad.reshape(b * n, outputs)
+    dw = (rows.t() @ _taps(padded, taps)).view(outputs, taps, c).transpose(1, 2)
+    grad_padded = padded.new_zeros(padded.shape) if to_input else padded
+    if to_input:
+        by_tap = (rows @ _tap_matrix(w)).view(b, n, taps, c)
+        for tap in range(taps):
+            grad_padded.narrow(1, tap, n).add_(by_tap[:, :, tap])
+    return grad_padded, dw, rows.sum(dim=0)
+
+
+def _pad(cells: Tensor, kernel: Sequence[int], boundary: Sequence[str]) -> Tensor:
+    """Ghost cells around (b, *space, c): the field is copied once, the edges after it."""
+    width = [k // 2 for k in kernel]
+    space = cells.shape[1:-1]
+    shape = [n + 2 * r for n, r in zip(space, width, strict=True)]
+    out = cells.new_empty(cells.shape[0], *shape, cells.shape[-1])
+    inner = out
+    for axis, (n, r) in enumerate(zip(space, width, strict=True), start=1):
+        inner = inner.narrow(axis, r, n)
+    inner.copy_(cells)
+    for axis, (n, r, name) in enumerate(zip(space, width, boundary, strict=True), start=1):
+        # Axes before this one are complete, those after it still lack their ghosts.
+        slab = out
+        for later in range(axis + 1, out.dim() - 1):
+            slab = slab.narrow(later, width[later - 1], space[later - 1])
+        for ghosts, source in _pairs(slab, axis, n, r, name):
+            ghosts.zero_() if source is None else ghosts.copy_(source)
+    return out
+
+
+def _fold(padded: Tensor, kernel: Sequence[int], boundary: Sequence[str]) -> Tensor:
+    """The adjoint of `_pad`: what reached a ghost cell goes back to the cell it copied."""
+    width = [k // 2 for k in kernel]
+    out = padded
+    for axis in range(padded.dim() - 2, 0, -1):
+        r, name = width[axis - 1], boundary[axis - 1]
+        n = out.shape[axis] - 2 * r
+        for ghosts, source in _pairs(out, axis, n, r, name):
+            if source is None:
+                continue
+            if source.shape[axis] < ghosts.shape[axis] or (name == "neumann"):
+                ghosts = ghosts.sum(dim=axis, keepdim=True)
+            source.add_(ghosts)
+        out = out.narrow(axis, r, n)
+    return out.contiguous()
+
+
+def _pairs(
+    u: Tensor, axis: int, n: int, r: int, boundary: str
+) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """The ghost cells of one axis and the cells they copy, low end and high end."""
+    for low in (True, False) if r else ():
+        ghosts = u.narrow(axis, 0 if low else r + n, r)
+        if boundary == "periodic":
+            yield ghosts, u.narrow(axis, n if low else r, r)
+        elif boundary == "neumann":
+            yield ghosts, u.narrow(axis, r if low else r + n - 1, 1)
+        elif boundary == "reflect":
+            # A flipped copy cannot be written to, so the mirror goes cell by cell.
+            for i in range(r):
+                mirror = 2 * r - i if low else r + n - 2 - i
+                yield ghosts.narrow(axis, i, 1), u.narrow(axis, mirror, 1)
+        else:
+            yield ghosts, None
