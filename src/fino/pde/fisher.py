@@ -21,13 +21,13 @@ from pydantic import Field
 
 from fino.grid import Grid
 from fino.pde.initial import LINE, line_waves
-from fino.pde.integrate import intervals, march, steps_between
+from fino.pde.integrate import cores, intervals, march, steps_between
 from fino.pde.problem import Array, Progress
 from fino.settings import Settings
 
 __all__ = ["Fisher", "FisherSettings"]
 
-#: Rows that are transformed together: enough to hide the interpreter, few enough for the cache.
+#: Most rows transformed together: enough to hide the interpreter, few enough for the cache.
 BLOCK = 16
 
 
@@ -91,15 +91,17 @@ class Fisher:
                 u = logistic(u, rho * h if left else rho * h / 2)
             return u
 
+        share = max(1, min(BLOCK, -(-len(frames) // cores())))
+
         def one(block: int) -> None:
-            rows = slice(block * BLOCK, (block + 1) * BLOCK)
+            rows = slice(block * share, (block + 1) * share)
             u = frames[rows, 0, 0]
             for t, steps in enumerate(plan, 1):
                 for h in steps:
                     u = (4 * strang(u, h / 2, 2) - strang(u, h, 1)) / 3
                 frames[rows, t, 0] = u
 
-        march(one, -(-len(frames) // BLOCK), progress)
+        march(one, -(-len(frames) // share), progress)
         return frames
 
     def state(self, settings: Any, grid: Grid, frame: Array) -> Array | None:

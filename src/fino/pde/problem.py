@@ -27,7 +27,8 @@ class Problem(Protocol):
     """A PDE with its data distribution, its solver and what is known about them.
 
     `state` is everything that the solver needs to go on, `fields` are the channels that are
-    saved: shallow water steps (h, hu, hv) and saves h.
+    saved: shallow water steps (h, hu, hv) and saves h.  `symmetries` hold for the equation;
+    "shift" among them means on a periodic grid, whatever the boundary setting allows.
     """
 
     name: str
