@@ -65,7 +65,7 @@ def test_it_agrees_with_a_stiff_integrator_on_the_same_waves():
 
 @pytest.mark.parametrize(("nu", "rho"), [(0.5, 1.0), (0.5, 10.0), (0.005, 10.0)])
 def test_the_error_falls_with_the_fourth_power_of_the_step(nu, rho):
-    """Also from rough profiles, where plain splitting drops to first order."""
+    """Also from rough profiles, where even steps would lose the order."""
     settings = PROBLEM.settings(points=256)
     start = PROBLEM.draw(settings, PROBLEM.grid(settings), 0, range(8))
     times = np.array([0.0, 0.05])
