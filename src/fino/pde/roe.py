@@ -31,10 +31,11 @@ compiled = njit(nogil=True, cache=True, error_model="numpy")
 @compiled
 def _limit(upwind: float, here: float) -> float:
     """Share of a wave that its correction may use, from its size here and one cell upwind."""
-    if here == 0.0:
-        return 0.0
-    ratio = upwind / here
-    return max(0.0, min(0.5 * (1.0 + ratio), 2.0, 2.0 * ratio))
+    ratio = upwind / (here if here != 0.0 else 1.0)
+    mean, twice = 0.5 * (1.0 + ratio), 2.0 * ratio
+    least = mean if mean < twice else twice
+    least = least if least < 2.0 else 2.0
+    return least if least > 0.0 else 0.0
 
 
 @compiled
@@ -57,19 +58,25 @@ def _split(q: Array, waves: Array, g: float) -> None:
 
 @compiled
 def _correct(waves: Array, flux: Array, ratio: float) -> None:
-    """The limited second-order flux at each inner interface; `ratio` is Δt/Δx."""
+    """The limited second-order flux at each inner interface; `ratio` is Δt/Δx.
+
+    Both neighbours are computed and one is chosen: cheaper than a branch that is hard to guess.
+    """
     u, c, v, a, b, d = waves[0], waves[1], waves[2], waves[3], waves[4], waves[5]
     for i in range(1, u.size - 1):
         slow, fast, across = u[i] - c[i], u[i] + c[i], v[i]
-        k = i - 1 if slow > 0.0 else i + 1
-        upwind = a[k] * (1.0 + slow * (u[k] - c[k]) + across * v[k])
+        before_a = a[i - 1] * (1.0 + slow * (u[i - 1] - c[i - 1]) + across * v[i - 1])
+        after_a = a[i + 1] * (1.0 + slow * (u[i + 1] - c[i + 1]) + across * v[i + 1])
+        upwind = before_a if slow > 0.0 else after_a
         share = _limit(upwind, a[i] * (1.0 + slow * slow + across * across))
         first = 0.5 * abs(slow) * (1.0 - ratio * abs(slow)) * share * a[i]
-        k = i - 1 if u[i] > 0.0 else i + 1
-        share = _limit(b[k], b[i])
+        before_b, after_b = b[i - 1], b[i + 1]
+        upwind = before_b if u[i] > 0.0 else after_b
+        share = _limit(upwind, b[i])
         shear = 0.5 * abs(u[i]) * (1.0 - ratio * abs(u[i])) * share * b[i]
-        k = i - 1 if fast > 0.0 else i + 1
-        upwind = d[k] * (1.0 + fast * (u[k] + c[k]) + across * v[k])
+        before_d = d[i - 1] * (1.0 + fast * (u[i - 1] + c[i - 1]) + across * v[i - 1])
+        after_d = d[i + 1] * (1.0 + fast * (u[i + 1] + c[i + 1]) + across * v[i + 1])
+        upwind = before_d if fast > 0.0 else after_d
         share = _limit(upwind, d[i] * (1.0 + fast * fast + across * across))
         last = 0.5 * abs(fast) * (1.0 - ratio * abs(fast)) * share * d[i]
         flux[0, i] = first + last
