@@ -36,10 +36,12 @@ _HOME = {
     "fit": "training.run",
     "from_array": "data.arrays",
     "generate": "data.generate",
+    "inspect": "inspection.inspect",
     "load": "model.store",
     "open": "data.open",
-    "rollout": "model.rollout",
+    "rollout": "inference.rollout",
     "save": "model.store",
+    "update": "inference.update",
 }
 
 __all__ = [*_HOME, "__version__"]

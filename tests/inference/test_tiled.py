@@ -72,7 +72,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
     return Case(
         points=points,
-        tile=tuple(draw(st.integers(1, n)) for n in points),
+        tile=tuple(draw(st.integers(max(1, n // 6), n)) for n in points),
         boundary=tuple(draw(st.sampled_from(BOUNDARIES)) for _ in range(dims)),
         radius=radius,
         levels=levels,

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fino.grid import boundary_per_axis
 from fino.inference.positions import Positions
@@ -43,6 +43,11 @@ class LocalStep:
     locality: Locality
     domain: Domain
     positions: Positions | None = None
+    weight: Tensor | None = None
+
+    def brought(self, history: Trajectory) -> Trajectory:
+        """The history in the type and on the device of the weights."""
+        return history if self.weight is None else history.to(self.weight)
 
     def windows(self, box: Box, steps: int) -> list[Box]:
         """What each of the steps is computed from, the widest first, and the box at the end."""
@@ -52,11 +57,12 @@ class LocalStep:
 
     def frames(self, history: Trajectory, box: Box, steps: int) -> Iterator[Field]:
         """Frames of the box from its window's history: (b, K, c, *window) → (b, c, *box) each."""
-        windows = self.windows(box, steps)
-        for window, smaller in pairwise(windows):
+        for left, (window, smaller) in zip(
+            range(steps - 1, -1, -1), pairwise(self.windows(box, steps)), strict=True
+        ):
             frame = self(history, window)
             yield cropped(frame, box, window)
-            if smaller != box:
+            if left:
                 recent = torch.cat([history[:, 1:], frame.unsqueeze(1)], dim=1)
                 history = cropped(recent, smaller, window)
 
@@ -88,7 +94,7 @@ def local_stepper(stepper: Any, points: Sequence[int]) -> LocalStep:
     points = tuple(int(n) for n in points)
     domain = Domain(points, grid.is_periodic, locality.stride)
     positions = Positions.of(stepper, points) if isinstance(stepper, Emulator) else None
-    return LocalStep(stepper, stepper.history, locality, domain, positions)
+    return LocalStep(stepper, stepper.history, locality, domain, positions, _weight(stepper))
 
 
 def local_network(
@@ -114,7 +120,7 @@ def local_network(
     def step(history: Tensor) -> Tensor:
         return network(history[:, -1])
 
-    return LocalStep(step, 1, locality, domain)
+    return LocalStep(step, 1, locality, domain, weight=_weight(network))
 
 
 def _refuse_global(model: Any, locality: Locality) -> None:
@@ -123,6 +129,10 @@ def _refuse_global(model: Any, locality: Locality) -> None:
             f"{_name(model)} sees the whole field (radius inf), so it cannot run in tiles. "
             f"Use a local model, or infer without tiles."
         )
+
+
+def _weight(model: Any) -> Tensor | None:
+    return next(model.parameters(), None) if isinstance(model, nn.Module) else None
 
 
 def _name(model: Any) -> str:

@@ -84,6 +84,6 @@ def compute(
     history = torch.stack(
         [read(sample, window) for (sample, _), window in zip(group, windows, strict=True)]
     )
-    for time, frames in enumerate(step.frames(history, first, steps)):
+    for time, frames in enumerate(step.frames(step.brought(history), first, steps)):
         for (sample, tile), values in zip(group, frames, strict=True):
             write(sample, time, tile, values)

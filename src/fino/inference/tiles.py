@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-__all__ = ["Box", "Domain", "cells", "overlap", "per_axis", "pieces", "shape"]
+__all__ = ["Box", "Domain", "cells", "overlaps", "per_axis", "pieces", "shape"]
 
 Box = tuple[tuple[int, int], ...]
 
@@ -111,10 +111,21 @@ def shape(box: Box) -> tuple[int, ...]:
     return tuple(stop - start for start, stop in box)
 
 
-def overlap(a: Box, b: Box) -> Box | None:
-    """The cells that two boxes share, or None."""
-    spans = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b, strict=True))
-    return spans if all(start < stop for start, stop in spans) else None
+def overlaps(box: Box, region: Box, points: Sequence[int]) -> Iterator[tuple[Box, Box]]:
+    """The parts of a box that lie in a region, each counted from the start of either.
+
+    On an axis that wraps, cell i is also cell i + points.
+    """
+    axes = []
+    for (a, b), (c, d), n in zip(box, region, points, strict=True):
+        spans = []
+        for turn in (-n, 0, n):
+            start, stop = max(a, c + turn), min(b, d + turn)
+            if start < stop:
+                spans.append(((start - a, stop - a), (start - c - turn, stop - c - turn)))
+        axes.append(spans)
+    for combination in product(*axes):
+        yield tuple(x for x, _ in combination), tuple(y for _, y in combination)
 
 
 def pieces(

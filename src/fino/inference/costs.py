@@ -1,0 +1,92 @@
+"""What stepping costs: a call, a cell, a byte moved, a message.
+
+    time of a call  =  call + cell · cells          (an affine law fits a network on a CPU well)
+
+The default figures are assumed from the network's arithmetic, so that the same question always
+gets the same answer; `measured` asks the machine instead.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from fino.inference.local import LocalStep
+from fino.inference.tiles import Box, cells, shape
+
+__all__ = ["Costs", "assumed", "measured"]
+
+#: One core of an ordinary machine: arithmetic a second, fixed seconds of a call of a network.
+_FLOPS = 3e10
+_CALL = 2e-3
+#: Bytes a second and seconds a message: within memory, to a disk, between processes.
+_MEMORY = 4e9
+_DISK = 8e8
+_WIRE = 1e9
+_LATENCY = 1e-4
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds for each thing that a plan can trade against another."""
+
+    call: float
+    cell: float
+    byte: float
+    message: float = _LATENCY
+    wire_byte: float = 1 / _WIRE
+
+    def compute(self, counts: list[int], batch: int = 1) -> float:
+        """Seconds for windows of so many cells, `batch` of them in a call."""
+        return sum(self.call / batch + self.cell * count for count in counts)
+
+
+def assumed(step: LocalStep, channels: int, *, on_disk: bool = False) -> Costs:
+    """Costs from the multiplications that the network makes in a cell."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    window = _window(step, 1)
+    history = _blank(step, channels, window)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        step(history, window)
+    flops = counter.get_total_flops() / cells(window)
+    speed = _FLOPS * max(1, torch.get_num_threads())
+    return Costs(_CALL, max(flops, 1.0) / speed, 1 / (_DISK if on_disk else _MEMORY))
+
+
+def measured(step: LocalStep, channels: int, *, on_disk: bool = False, repeats: int = 3) -> Costs:
+    """Costs from timing a small and a larger window on this machine."""
+    known = assumed(step, channels, on_disk=on_disk)
+    small, large = _window(step, 1), _window(step, 128)
+    a, b = (_seconds(step, channels, window, repeats) for window in (small, large))
+    if cells(large) == cells(small) or b <= a:
+        return Costs(0.0, b / cells(large), known.byte)
+    cell = (b - a) / (cells(large) - cells(small))
+    return Costs(max(0.0, a - cell * cells(small)), cell, known.byte)
+
+
+def _window(step: LocalStep, tile: int) -> Box:
+    """The window of a tile of about so many cells along each axis."""
+    domain = step.domain
+    box = tuple(
+        (0, min(n, -(-tile // s) * s)) for n, s in zip(domain.points, domain.stride, strict=True)
+    )
+    return step.windows(box, 1)[0]
+
+
+def _blank(step: LocalStep, channels: int, window: Box) -> torch.Tensor:
+    return step.brought(torch.zeros(1, step.history, channels, *shape(window)))
+
+
+@torch.no_grad()
+def _seconds(step: LocalStep, channels: int, window: Box, repeats: int) -> float:
+    history = _blank(step, channels, window)
+    step(history, window)
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        step(history, window)
+        times.append(time.perf_counter() - start)
+    return min(times)
