@@ -5,7 +5,7 @@
 ν is one value where a sum of a few random bumps is high and another where it is low; u follows.
 The variant `darcy-pdebench` keeps what PDEBench's file holds instead of the steady state:
 
-    uₜ = ∇·(ν∇u) + β        from a random uniform start, at t = 1.75
+    uₜ = ∇·(ν∇u) + β        from a random, nearly uniform start, at t = 1.75
 
 so a part of the unknown start is still in it.
 """
@@ -24,6 +24,7 @@ from fino.pde.elliptic import relaxed, steady
 from fino.pde.initial import released_rows
 from fino.pde.integrate import intervals, march
 from fino.pde.problem import Array, Progress
+from fino.pde.relaxing_start import drawn_start, released_start
 from fino.pde.threefry import key_of, split, uniform
 from fino.settings import Settings
 from fino.streams import numpy_stream
@@ -70,13 +71,17 @@ class DarcySettings(Settings):
 class RelaxingDarcySettings(DarcySettings):
     """The same, with a start to relax from and the time to stop at."""
 
+    #: The level to start from, and the mean height of the ripples on it.
     start: tuple[float, float] = (0.1, 10.0)
+    ripples: tuple[float, float] = (0.01, 0.5)
     stop: float = Field(1.75, gt=0)
 
     @model_validator(mode="after")
-    def _start_is_a_range(self) -> RelaxingDarcySettings:
-        if not self.start[0] <= self.start[1]:
-            raise ValueError(f"Setting 'start' should be (low, high), got {self.start}.")
+    def _ranges_are_ranges(self) -> RelaxingDarcySettings:
+        for name in ("start", "ripples"):
+            low, high = getattr(self, name)
+            if not low <= high:
+                raise ValueError(f"Setting '{name}' should be (low, high), got {(low, high)}.")
         return self
 
 
@@ -110,15 +115,14 @@ class Darcy:
             released_rows(seed, samples, RELEASED)
         for row, sample in enumerate(samples):
             if settings.initial == "pdebench":
-                centres, widths, level, start = _released(int(sample))
+                centres, widths, level = _released(int(sample))
             else:
-                centres, widths, start = _ours(numpy_stream(seed, "darcy", int(sample)))
+                centres, widths = _ours(numpy_stream(seed, "darcy", int(sample)))
                 level = settings.threshold
-            g = bumps(grid, centres, widths)
-            state[row, 0] = np.where(g > level, settings.high, settings.low)
+            rock = bumps(grid, centres, widths) > level
+            state[row, 0] = np.where(rock, settings.high, settings.low)
             if self.relaxing:
-                low, high = settings.start
-                state[row, 1] = low + (high - low) * start
+                state[row, 1] = _start(settings, grid, seed, int(sample))
         return state
 
     def solve(
@@ -177,7 +181,6 @@ class Darcy:
                 "u is not steady: the part of the unknown start that is left at t = 1.75 is 2.5 % "
                 "of u on average and up to 29 %, and no function of ν can predict it."
             )
-            notes.append("PDEBench adds small waves to its uniform start; here they are left out.")
         if settings.initial == "ours":
             notes.append(
                 "ν is high where the bumps exceed one fixed level, the mean of their "
@@ -204,18 +207,28 @@ def batch_threshold(batch: int) -> float:
     return float((x * y).sum(-1).mean())
 
 
-def _ours(stream: np.random.Generator) -> tuple[Array, Array, float]:
-    centres = stream.random((2, BUMPS))
+def _ours(stream: np.random.Generator) -> tuple[Array, Array]:
+    """Centres and widths of one sample of our own."""
     # a width of zero would divide by zero; 1 − U is never zero
-    return centres, WIDEST * (1 - stream.random(BUMPS)), stream.random()
+    return stream.random((2, BUMPS)), WIDEST * (1 - stream.random(BUMPS))
 
 
-def _released(sample: int) -> tuple[Array, Array, float, float]:
-    """Centres, widths, threshold and start (between 0 and 1) of one released sample."""
+def _start(settings: Any, grid: Grid, seed: int, sample: int) -> Array:
+    """The field that one sample relaxes from."""
+    if settings.initial == "pdebench":
+        batch, row = divmod(sample, BATCH)
+        return released_start(
+            grid, FIRST_SEED + batch, BATCH, row, settings.start, settings.ripples
+        )
+    stream = numpy_stream(seed, "darcy-pdebench", sample)
+    return drawn_start(grid, stream, settings.start, settings.ripples)
+
+
+def _released(sample: int) -> tuple[Array, Array, float]:
+    """Centres, widths and threshold of one released sample."""
     batch, row = divmod(sample, BATCH)
     centres, widths = _batch(batch)
-    start = uniform(key_of(FIRST_SEED + batch), BATCH, [row])[0]
-    return centres[:, row], widths[row], batch_threshold(batch), float(start)
+    return centres[:, row], widths[row], batch_threshold(batch)
 
 
 @lru_cache(maxsize=4)
