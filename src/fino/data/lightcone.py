@@ -2,8 +2,15 @@
 
     cells = speed · dt / spacing
 
-The speed comes from the card where it is known, otherwise from the data alone.  Steady problems
-have no such number: every point of the answer depends on every point of the question.
+The speed comes from the card where it is known, otherwise from the data alone: along each axis
+the lowest waves of a field are followed from frame to frame by the linear map that takes one to
+the next.  Its eigenvalues turn as the waves travel and shrink as they spread.
+
+    λ = exp(−i k c dt)      moved by c dt           λ = exp(−k² D dt)      spread over 2√(2 D dt)
+
+A wave as long as the domain turns less than half a circle unless it moves half the domain, so
+that large steps are told apart as well as small ones.  Steady problems have no such number: every
+point of the answer depends on every point of the question.
 """
 
 from __future__ import annotations
@@ -11,9 +18,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from fino.data.dataset import Dataset
 
 __all__ = ["LightCone", "light_cone"]
+
+#: Trajectories that the estimate looks at, and the share of them that may be faster than it says.
+_SAMPLES = 32
+_FASTER = 0.05
+
+#: An eigenvalue counts if it carries this share of a wave's energy and keeps this much a step.
+_SHARE = 0.05
+_KEPT = 0.3
+
+#: The waves see the mean speed on their way.  Where they do not follow a linear map to this
+#: precision, speeds differ from place to place, and the fastest place is about a quarter faster.
+_LINEAR = 1e-6
+_FASTEST_PLACE = 1.25
 
 
 @dataclass(frozen=True)
@@ -26,30 +48,178 @@ class LightCone:
     sentence: str
 
 
-def light_cone(data: Dataset) -> LightCone:
-    """How far the data move in a step: by the card, by the data, or without limit if steady."""
-    dims = data.grid.dims
+def light_cone(data: Dataset, estimate: bool = False) -> LightCone:
+    """How far the data move in a step: by the card, by the data, or without limit if steady.
+
+    `estimate` asks the data even if the card knows.
+    """
+    spacing = data.grid.spacing
     if data.steady:
         return LightCone(
-            (math.inf,) * dims,
+            (math.inf,) * len(spacing),
             math.inf,
             "steady",
             f"{data.card.name} is steady: every cell of the answer depends on the whole input, "
             "so no finite reach is enough.",
         )
-    if data.card.speed is not None:
+    if data.card.speed is not None and not estimate:
         length = data.card.speed * data.dt
-        cells = tuple(length / spacing for spacing in data.grid.spacing)
-        return _cone(cells, length, "card")
-    raise ValueError("the card does not say how fast the data move.")
+        return _cone(tuple(length / s for s in spacing), length, "card")
+    cells = tuple(_reach(lines, p) for lines, p in _lines(data))
+    length = max(n * s for n, s in zip(cells, spacing, strict=True))
+    return _cone(cells, length, "estimated")
 
 
 def _cone(cells: tuple[float, ...], length: float, source: str) -> LightCone:
-    words = " × ".join(f"{c:.3g}" for c in dict.fromkeys(cells))
+    words = " × ".join(f"{n:.3g}" for n in (cells if len(set(cells)) > 1 else cells[:1]))
     how = {"card": "by the card's wave speed", "estimated": "estimated from the data"}[source]
-    return LightCone(
-        cells,
-        length,
-        source,
-        f"the data move {words} cells a step ({length:.3g} in length), {how}.",
-    )
+    sentence = f"the data move {words} cells a step ({length:.3g} in length), {how}."
+    return LightCone(cells, length, source, sentence)
+
+
+def _lines(data: Dataset) -> list[tuple[np.ndarray, bool]]:
+    """For each axis, the field averaged over the other axes: (sample, time, channel, points).
+
+    A wave that crosses the plane moves along each axis of such an average as it would alone.
+    """
+    part = data.train.samples or tuple(range(len(data)))
+    chosen = [part[i] for i in np.unique(np.linspace(0, len(part) - 1, _SAMPLES).astype(int))]
+    dims = data.grid.dims
+    averages: list[list[np.ndarray]] = [[] for _ in range(dims)]
+    squares = np.zeros(data.channels)
+    for sample in chosen:
+        u = data.read([sample])[0].double().numpy()
+        squares += u.var(axis=tuple(a for a in range(u.ndim) if a != 1))
+        for axis in range(dims):
+            others = tuple(2 + a for a in range(dims) if a != axis)
+            averages[axis].append(u.mean(axis=others) if others else u)
+    size = np.sqrt(squares / len(chosen))
+    size[size == 0] = 1.0
+    return [
+        (np.stack(lines) / size[:, None], periodic)
+        for lines, periodic in zip(averages, data.grid.is_periodic, strict=True)
+    ]
+
+
+def _reach(lines: np.ndarray, periodic: bool) -> float:
+    """Cells that information moves in a step along one line."""
+    points = lines.shape[-1]
+    if not periodic:
+        # Fourier waves need equal ends: take away the ramp between them.
+        ramp = (np.arange(points) + 0.5) / points
+        lines = lines - (lines[..., :1] * (1 - ramp) + lines[..., -1:] * ramp)
+    waves = np.moveaxis(np.fft.rfft(lines, axis=-1), -1, 0)[1:]
+    if lines.shape[1] < 3 or not np.abs(waves).max(initial=0.0) > 1e-6 * np.abs(lines).max():
+        return 0.0
+    depth = _depth(waves)
+    moved, linear = _moved(waves, depth, 1)
+    lag = _lag(moved / points, lines.shape[1])
+    if lag > 1:
+        moved, linear = _moved(waves, depth, lag)
+    spread = _spread(waves, depth)
+    # Waves move in proportion to time, smearing goes with its root: ask who wins in the long run.
+    long_run = max(lag, lines.shape[1] // 4)
+    if moved * long_run > spread * math.sqrt(long_run):
+        spread = 0.0
+    reach = max(moved * (1.0 if linear else _FASTEST_PLACE), spread)
+    return float(min(reach, points / 2 if periodic else points))
+
+
+def _depth(waves: np.ndarray) -> int:
+    """Past frames that the linear map needs: two where one hides the momentum, else one."""
+    left = {}
+    for depth in (1, 2):
+        if waves.shape[2] < 3 * depth:
+            return 1
+        left[depth] = np.median([f.left for _, f in _each(waves, depth, 1)])
+    return 2 if left[1] > 1e-4 and left[2] < 0.1 * left[1] else 1
+
+
+def _lag(share: float, frames: int) -> int:
+    """Frames to look ahead so that a slow wave turns visibly, but not around."""
+    turn = 2 * math.pi * share
+    return int(np.clip(round(0.3 / max(turn, 1e-6)), 1, max(1, frames // 8))) if turn < 0.1 else 1
+
+
+def _moved(waves: np.ndarray, depth: int, lag: int) -> tuple[float, bool]:
+    """Cells a step that the fast trajectories move, and whether they do so linearly."""
+    points = 2 * len(waves)
+    fastest: dict[int, float] = {}
+    left = []
+    for (wave, sample), fit in _each(waves, depth, lag):
+        counts = (fit.share > _SHARE) & (np.abs(fit.values) > _KEPT)
+        turns = np.abs(np.angle(fit.values[counts])) / (2 * math.pi * wave)
+        fastest[sample] = max([fastest.get(sample, 0.0), *(turns * points / lag)])
+        left.append(fit.left)
+    if not fastest:
+        return 0.0, True
+    speed = float(np.quantile(list(fastest.values()), 1 - _FASTER))
+    return speed, bool(np.median(left) < _LINEAR)
+
+
+def _spread(waves: np.ndarray, depth: int) -> float:
+    """Cells over which a step smears a point: two standard deviations of the heat kernel."""
+    points = 2 * len(waves)
+    numbers, decays = [], []
+    for wave in range(1, max(3, points // 4)):
+        z = waves[wave - 1]
+        if wave > len(waves) or not np.abs(z).max() > 1e-5 * np.abs(waves).max():
+            continue
+        fit = _fit(z, depth, 1)
+        if fit.left < 0.5:
+            rates = -np.log(np.clip(np.abs(fit.values), 1e-6, None))
+            numbers.append((2 * math.pi * wave / points) ** 2)
+            decays.append(float((fit.share * rates).sum()))
+    if len(numbers) < 2:
+        return 0.0
+    slopes = (np.array(decays[1:]) - decays[0]) / (np.array(numbers[1:]) - numbers[0])
+    return 2 * math.sqrt(2 * max(0.0, float(np.median(slopes))))
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """The linear map of one wave from frame to frame, by its eigenvalues."""
+
+    values: np.ndarray
+    share: np.ndarray
+    left: float
+
+
+def _each(waves: np.ndarray, depth: int, lag: int) -> list[tuple[tuple[int, int], _Fit]]:
+    """A fit for each trajectory of the two longest waves that matter; the longer a wave, the
+    farther it can move before it is mistaken for another.  If frames are few, all trajectories
+    are fitted together.
+    """
+    frames, channels = waves.shape[2:]
+    energy = (np.abs(waves) ** 2).sum(axis=(2, 3))
+    share = energy / np.maximum(energy.sum(axis=0), 1e-300)
+    longest = np.flatnonzero(energy.sum(axis=1) > 1e-3 * energy.sum())[:2]
+    enough = frames - depth * lag >= 2 * depth * channels
+    fits = []
+    for wave in longest:
+        if not enough:
+            fits.append(((int(wave) + 1, 0), _fit(waves[wave], depth, lag)))
+            continue
+        for i in np.flatnonzero(share[wave] > 1e-4):
+            fits.append(((int(wave) + 1, int(i)), _fit(waves[wave, i : i + 1], depth, lag)))
+    return fits
+
+
+def _fit(z: np.ndarray, depth: int, lag: int) -> _Fit:
+    """Least squares over (sample, time, channel): the next frame from `depth` past ones."""
+    _, frames, channels = z.shape
+    rows = frames - depth * lag
+    past = [z[:, (depth - 1 - j) * lag : (depth - 1 - j) * lag + rows] for j in range(depth)]
+    x = np.concatenate(past, axis=2).reshape(-1, depth * channels)
+    y = z[:, depth * lag : depth * lag + rows].reshape(-1, channels)
+    gram = x.conj().T @ x
+    gram += 1e-9 * max(np.trace(gram).real, 1e-300) / len(gram) * np.eye(len(gram))
+    step = np.linalg.solve(gram, x.conj().T @ y).T
+    left = float((np.abs(y - x @ step.T) ** 2).sum() / max((np.abs(y) ** 2).sum(), 1e-300))
+    whole = np.zeros((depth * channels,) * 2, dtype=complex)
+    whole[:channels] = step
+    whole[channels:, : (depth - 1) * channels] = np.eye((depth - 1) * channels)
+    values, vectors = np.linalg.eig(whole)
+    amplitudes = np.linalg.lstsq(vectors, x.T, rcond=None)[0]
+    energy = (np.abs(vectors[:channels]) ** 2).sum(axis=0) * (np.abs(amplitudes) ** 2).mean(axis=1)
+    return _Fit(values, energy / max(float(energy.sum()), 1e-300), left)
