@@ -62,10 +62,9 @@ def evaluate(
     tested = _chosen(subject.data, part, samples)
     shown, steps = protocol(subject.model, tested)
     began = time.perf_counter()
+    fitted = floors_for(subject.data, shown) if floors else {}
     predictors: dict[str, Predict] = {"model": lambda past, n: rollout(subject.model, past, n)}
-    if floors:
-        fitted = floors_for(subject.data, shown)
-        predictors |= {name: floor.trajectory for name, floor in fitted.items()}
+    predictors |= {name: floor.trajectory for name, floor in fitted.items()}
     tallies, truth_energy, skipped = tallied(
         predictors,
         tested,
@@ -86,7 +85,7 @@ def evaluate(
         convention=convention if convention == "fino" else f"pdebench, batch {batch}",
         versions=_versions(),
         command=command,
-        cost=_cost(subject, tested, shown),
+        cost=_cost(subject, tested, shown, fitted),
         when={
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - began, 3),
@@ -196,8 +195,8 @@ def _model_facts(subject: Subject) -> dict[str, Any]:
         facts["network"] = model.network.settings.model_dump(mode="json")
     if hasattr(model, "locality"):
         facts["reach"] = [float(r) for r in model.locality.radius]
-    if subject.seed is not None:
-        facts["seed"] = subject.seed
+    if subject.training:
+        facts["training"] = subject.training
     return facts
 
 
@@ -217,10 +216,14 @@ def _data_facts(data: Dataset, part: Part, shown: int, steps: int) -> dict[str, 
     }
 
 
-def _cost(subject: Subject, part: Part, shown: int) -> dict[str, Any]:
+def _cost(subject: Subject, part: Part, shown: int, floors: dict[str, Any]) -> dict[str, Any]:
     cost = cost_of(subject.model, part.read([0], 0, shown))
     if subject.folder is not None:
         cost["training_cpu_seconds"] = training_cpu_seconds(subject.folder)
+    seconds = {name: getattr(floor, "seconds", None) for name, floor in floors.items()}
+    cost["floors"] = {
+        name: {"seconds_per_step": value} for name, value in seconds.items() if value is not None
+    }
     return {**cost, "machine": machine()}
 
 

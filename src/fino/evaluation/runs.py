@@ -28,7 +28,7 @@ class Subject:
     data: Dataset
     name: str
     folder: Path | None = None
-    seed: int | None = None
+    training: dict[str, Any] | None = None
 
 
 def subject_of(run_or_model: Any, data: Dataset | str | Path | None = None) -> Subject:
@@ -47,8 +47,8 @@ def subject_of(run_or_model: Any, data: Dataset | str | Path | None = None) -> S
     elif not isinstance(data, Dataset):
         data = _open(Path(data))
     check_fit(model, data)
-    seed = read_json(folder / "settings.json").get("seed") if folder is not None else None
-    return Subject(model, data, _name_of(model), folder, seed)
+    training = read_json(folder / "settings.json") if folder is not None else None
+    return Subject(model, data, _name_of(model), folder, training)
 
 
 def data_of_run(folder: Path) -> Dataset:

@@ -68,19 +68,35 @@ class Scores:
             )
         return self.metrics[metric]
 
-    def rows(self) -> tuple[list[str], list[list[str]]]:
-        """A table of text: metrics down, the model and its floors across."""
-        columns = ["metric", self.model.get("name", "model"), *self.floors]
-        rows = [
-            [name, str(self.metrics[name])]
-            + [_short(floor.get(name)) for floor in self.floors.values()]
-            for name in METRICS
-            if name in self.metrics
-        ]
+    def summary(self) -> tuple[list[str], list[list[str]]]:
+        """A narrow table: every metric with its interval, beside the best floor."""
+        columns = ["metric", self.model.get("name", "model"), "95 % interval", "best floor", ""]
+        rows = []
+        for name in (n for n in METRICS if n in self.metrics):
+            score = self.metrics[name]
+            between = "–" if score.low is None else f"{score.low:.3g} – {score.high:.3g}"
+            pick = max if METRICS[name].higher_is_better else min
+            floors = {f: s[name].value for f, s in self.floors.items() if name in s}
+            best = pick(floors, key=lambda f: floors[f]) if floors else None
+            beside = [_short(self.floors[best][name]), best] if best else ["–", ""]
+            rows.append([name, _short(score), between, *beside])
+        return columns, rows
+
+    def floor_rows(self) -> tuple[list[str], list[list[str]]]:
+        """A narrow table: every floor, what it scores, and how it compares."""
+        judge = self.verdict["metric"]
+        own = self.metrics[judge].value if judge in self.metrics else math.inf
+        columns = ["floor", "rmse", judge, "÷ ours", "beaten in"]
+        rows = []
+        for name, floor in self.floors.items():
+            judged = self.verdict["floors"][name]
+            ratio = f"{judged['value'] / own:.3g}" if own > 0 and judged["value"] else "–"
+            certain = f"{100 * judged['certainty']:.0f} % of draws"
+            rows.append([name, _short(floor.get("rmse")), _short(floor.get(judge)), ratio, certain])
         return columns, rows
 
     def __str__(self) -> str:
-        columns, rows = self.rows()
+        columns, rows = self.summary()
         widths = [max(len(line[i]) for line in [columns, *rows]) for i in range(len(columns))]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -87,12 +87,16 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 
 def inline(figure: Figure, name: str) -> str:
-    """The figure as an <svg> element without a background, its ink that of the page."""
+    """The figure as an <svg> element without a background, its ink that of the page.
+
+    The page has to define the colours --model and --second.
+    """
     buffer = io.StringIO()
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", dpi=160, transparent=True, metadata=_no_date(".svg"))
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = svg.replace(_MODEL.lower(), "var(--model)").replace(_COLORS[0].lower(), "var(--second)")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     # The page scales the figure: no fixed size, and names of parts that no other figure has.
     svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", svg, count=1)

@@ -74,7 +74,7 @@ def _maps(figure: Any, scene: Scene, channel: int) -> Any:
             cmap=ERROR_MAP if is_error else FIELD_MAP,
         )
         panel.set_box_aspect(scene.tallness)
-        image.set_clim(*((-worst, worst) if is_error else scene.limits(channel)))
+        image.set_clim(*((-worst, worst) if is_error else scene.color_limits(channel)))
         panel.set_title(name, loc="center")
         panel.set_axis_off()
         if name != "truth":

@@ -61,7 +61,7 @@ class Scene:
     def label(self, channel: int) -> str:
         """A field's name with its unit, for an axis."""
         unit = self.units[channel] if self.units else ""
-        return f"{self.fields[channel]} ({unit})" if unit else self.fields[channel]
+        return f"{self.fields[channel]} ({unit})" if unit not in ("", "1") else self.fields[channel]
 
     def picture(self, values: np.ndarray) -> np.ndarray:
         """A plane (x, y) as rows of pixels from the top: y upwards, or north."""
@@ -90,9 +90,14 @@ class Scene:
         return _AXES[axis]
 
     def limits(self, channel: int) -> tuple[float, float]:
-        """One colour scale for truth and prediction: the truth's own range."""
+        """One scale for truth and prediction, both as lines: the truth's own range."""
         low, high = float(self.truth[:, channel].min()), float(self.truth[:, channel].max())
         return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+    def color_limits(self, channel: int) -> tuple[float, float]:
+        """The same for maps: all but the outermost hundredth, which would take every colour."""
+        low, high = np.quantile(self.truth[:, channel], (0.005, 0.995))
+        return (float(low), float(high)) if high > low else self.limits(channel)
 
     def error_limit(self, channel: int) -> float:
         """The largest error, for a scale that is symmetric about zero."""

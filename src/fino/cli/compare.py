@@ -1,0 +1,76 @@
+"""`fino compare`: many runs in one table, over seeds, beside the floors and the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+__all__ = ["compare"]
+
+
+def compare(
+    *runs: Path,
+    metrics: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    format: str = "text",
+    paper: Annotated[bool, Parameter(negative="")] = False,
+    figure: Path | None = None,
+    out: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Compare runs: `fino compare runs/*`.
+
+    Runs that differ only in their seed become one row, mean ± standard deviation.
+
+    Parameters
+    ----------
+    runs
+        Folders that were evaluated, or their scores.json.
+    metrics
+        A metric to show; may be repeated.
+    format
+        text, markdown, csv, latex or json.
+    paper
+        Print the paper's numbers beside ours.
+    figure
+        Draw error against cost into this PNG or SVG file.
+    out
+        Write the table to this file instead of printing it.
+    json
+        The same as --format json.
+    """
+    from fino.cli.console import say, table
+    from fino.evaluation.compare import compare as compared
+    from fino.evaluation.metrics import metric_named
+    from fino.report import tables
+
+    for name in metrics:
+        metric_named(name)
+    shown = metrics or tables.METRICS_SHOWN
+    results = compared(runs)
+    form = "json" if json else format
+    brief = form == "text" and out is None
+    made = []
+    for result in results:
+        if paper:
+            made.append(tables.beside_paper(result, shown, intervals=not brief))
+        else:
+            made.append(tables.comparison(result, shown, costs=not brief, intervals=not brief))
+            made += [tables.costs(result)] if brief else []
+    if figure is not None:
+        from fino.report.curves import cost_and_error
+        from fino.report.look import save
+
+        save(cost_and_error(results[0]), figure)
+    if out is not None:
+        out.write_text(tables.rendered(made, "markdown" if form == "text" else form))
+        say(f"{len(made)} tables are in {out}.")
+    elif not brief:
+        print(tables.rendered(made, form))
+    else:
+        for one in made:
+            rows = [[f"[bold]{c.text}[/bold]" if c.best else c.text for c in r] for r in one.rows]
+            table(one.title, one.columns, rows)
+            for note in one.notes:
+                say(f"  {note}")

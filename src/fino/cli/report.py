@@ -1,0 +1,55 @@
+"""`fino report`: one page that shows what a run did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+__all__ = ["report"]
+
+
+def report(
+    *runs: Path,
+    data: Path | None = None,
+    out: Path | None = None,
+    movie: Path | None = None,
+    sample: int = 0,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Write a report: `fino report runs/swe`, or `fino report runs/*` to set rivals beside it.
+
+    One HTML file with everything in it: the data, the training, pictures, an animation, the
+    scores, and how to reproduce them.  The figures are also written as files beside it.
+
+    Parameters
+    ----------
+    runs
+        Evaluated runs; the first is the one reported, the others are its rivals.
+    data
+        The data, if the run was trained on an array in memory or the file has moved.
+    out
+        The page; RUN/report.html if not given.
+    movie
+        Also write the rollout as this GIF or mp4 file.
+    sample
+        The test sample to draw.
+    json
+        Print where everything was written as JSON.
+    """
+    from fino.cli.console import progress, say, say_json
+    from fino.report.page import write_report
+
+    if not runs:
+        raise ValueError("report should be given a run folder, such as `fino report runs/swe`.")
+    with progress("report", quiet=json) as show:
+        written = write_report(
+            runs[0], data, rivals=runs[1:], out=out, movie=movie, sample=sample, progress=show
+        )
+    if json:
+        say_json(written)
+        return
+    say(f"The report is {written['page']}; its figures are in {written['figures']}.")
+    if "movie" in written:
+        say(f"The movie is {written['movie']}.")

@@ -1,0 +1,169 @@
+"""Many runs side by side: the mean over seeds and how far the seeds lie apart.
+
+Runs belong together when everything but the seed is the same; they stand in one table when they
+were scored on the same samples of the same data in the same convention.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fino.evaluation.metrics import METRICS, metric_named
+from fino.evaluation.scores import Scores
+
+__all__ = ["Comparison", "Row", "Spread", "compare"]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A mean over runs and their standard deviation; of one run, its bootstrap interval."""
+
+    mean: float
+    deviation: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model, or one floor, over all of its seeds."""
+
+    name: str
+    values: dict[str, Spread]
+    runs: int = 1
+    seeds: tuple[int, ...] = ()
+    cost: dict[str, float] | None = None
+    is_floor: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows that were measured on the same data."""
+
+    task: str
+    title: str
+    data: dict[str, Any]
+    convention: str
+    rows: tuple[Row, ...]
+    floors: tuple[Row, ...]
+
+    def best(self, metric: str) -> tuple[str, ...]:
+        """The names of the learned rows with the best mean of that metric."""
+        known = {row.name: row.values[metric].mean for row in self.rows if metric in row.values}
+        if not known:
+            return ()
+        pick = max if metric_named(metric).higher_is_better else min
+        return tuple(name for name, mean in known.items() if mean == pick(known.values()))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        found = {name for row in (*self.rows, *self.floors) for name in row.values}
+        return tuple(name for name in METRICS if name in found)
+
+
+def compare(runs: Sequence[str | Path | Scores]) -> tuple[Comparison, ...]:
+    """One comparison for each data set that the runs were scored on."""
+    if not runs:
+        raise ValueError("compare should be given at least one run.")
+    together: dict[str, list[Scores]] = {}
+    for run in runs:
+        scores = run if isinstance(run, Scores) else Scores.load(_folder(Path(run)))
+        facts = {k: scores.data[k] for k in ("sha256", "part", "samples", "shown", "steps")}
+        key = json.dumps([facts, scores.convention])
+        together.setdefault(key, []).append(scores)
+    return tuple(_comparison(group) for group in together.values())
+
+
+def _folder(path: Path) -> Path:
+    if not path.exists():
+        raise ValueError(f"There is no run at {path}.")
+    return path
+
+
+def _comparison(group: list[Scores]) -> Comparison:
+    alike: dict[str, list[Scores]] = {}
+    for scores in group:
+        alike.setdefault(json.dumps(_without_seed(scores.model), sort_keys=True), []).append(scores)
+    names = _names([members[0].model for members in alike.values()])
+    rows = [_row(name, members) for name, members in zip(names, alike.values(), strict=True)]
+    first = group[0]
+    floors: dict[str, Row] = {}
+    for scores in group:
+        for name, metrics in scores.floors.items():
+            values = {m: Spread(s.value, None, s.low, s.high) for m, s in metrics.items()}
+            cost = scores.cost.get("floors", {}).get(name)
+            floors.setdefault(name, Row(name, values, cost=cost, is_floor=True))
+    return Comparison(
+        task=first.data["name"],
+        title=first.data["title"] or first.data["name"],
+        data=first.data,
+        convention=first.convention,
+        rows=tuple(rows),
+        floors=tuple(floors.values()),
+    )
+
+
+def _row(name: str, members: list[Scores]) -> Row:
+    values = {}
+    for metric in members[0].metrics:
+        found = [scores.metrics[metric] for scores in members if metric in scores.metrics]
+        if len(found) == 1:
+            values[metric] = Spread(found[0].value, None, found[0].low, found[0].high)
+        else:
+            numbers = [score.value for score in found]
+            values[metric] = Spread(statistics.fmean(numbers), statistics.stdev(numbers))
+    seeds = [scores.model.get("training", {}).get("seed") for scores in members]
+    return Row(
+        name,
+        values,
+        runs=len(members),
+        seeds=tuple(seed for seed in seeds if seed is not None),
+        cost=_mean_cost([scores.cost for scores in members]),
+    )
+
+
+def _mean_cost(costs: list[dict[str, Any]]) -> dict[str, float]:
+    mean = {}
+    for key in (
+        "parameters",
+        "multiply_adds",
+        "seconds_per_step",
+        "training_cpu_seconds",
+        "peak_memory_bytes",
+    ):
+        known = [cost[key] for cost in costs if cost.get(key) is not None]
+        if known:
+            mean[key] = statistics.fmean(known)
+    return mean
+
+
+def _without_seed(model: dict[str, Any]) -> dict[str, Any]:
+    training = {k: v for k, v in model.get("training", {}).items() if k != "seed"}
+    return {**{k: v for k, v in model.items() if k != "sha256"}, "training": training}
+
+
+def _names(models: list[dict[str, Any]]) -> list[str]:
+    """The models' names, with the settings that tell two of one name apart."""
+    names = []
+    for model in models:
+        rivals = [other for other in models if other["name"] == model["name"]]
+        words = []
+        for part in ("network", "emulator", "training"):
+            for key, value in model.get(part, {}).items():
+                others = [rival.get(part, {}).get(key) for rival in rivals]
+                if key not in ("seed", "inputs") and any(other != value for other in others):
+                    words.append(f"{key}={_plain(value)}")
+        names.append(" ".join([model["name"], *words[:4]]))
+    counted = [
+        f"{n} #{names[: i + 1].count(n)}" if names.count(n) > 1 else n for i, n in enumerate(names)
+    ]
+    return counted
+
+
+def _plain(value: Any) -> str:
+    return "×".join(str(v) for v in value) if isinstance(value, list) else str(value)

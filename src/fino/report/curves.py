@@ -1,0 +1,192 @@
+"""The curves: errors as they grow, spectra, training, error against cost.
+
+Every function returns a matplotlib `Figure`.  The model's line is blue and whole, floors are
+dashed, the truth is broad and grey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from fino.evaluation.compare import Comparison
+from fino.report.look import INK, color_of, dashes_of, drawn
+
+__all__ = ["cost_and_error", "error_over_time", "pareto", "spectra", "training_curve"]
+
+
+def error_over_time(
+    times: Sequence[float],
+    series: Mapping[str, Sequence[float | None]],
+    band: tuple[Sequence[float], Sequence[float]] | None = None,
+    label: str = "nRMSE",
+) -> Figure:
+    """How the error grows, on a logarithmic axis: the model first, then its floors.
+
+    `band` is the range that most of the model's samples lie in.
+    """
+    with drawn(7.2, 3.9) as figure:
+        axes = figure.subplots()
+        if band is not None:
+            low, high = (np.array(side, dtype=float) for side in band)
+            axes.fill_between(times, low, high, color=color_of(0), alpha=0.15, linewidth=0)
+        for place, (name, values) in enumerate(series.items()):
+            y = np.array(values, dtype=float)
+            y[y <= 0] = np.nan
+            axes.plot(times, y, color=color_of(place), linestyle=dashes_of(place), label=name)
+        axes.set_yscale("log")
+        axes.grid(True)
+        axes.set(xlabel="time", ylabel=label, xlim=(min(times), max(times)))
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        return figure
+
+
+def spectra(
+    wavenumbers: Sequence[int], series: Mapping[str, Sequence[float]], title: str = ""
+) -> Figure:
+    """Energy at each wavenumber: the truth, the prediction, and the error between them."""
+    with drawn(7.2, 3.9) as figure:
+        axes = figure.subplots()
+        k = np.array(wavenumbers, dtype=float)
+        positive = [np.array(values, dtype=float) for values in series.values()]
+        for (name, _), energy in zip(series.items(), positive, strict=True):
+            energy = np.where(energy > 0, energy, np.nan)
+            if name == "truth":
+                axes.plot(k, energy, color=INK, linewidth=3.4, alpha=0.35, label=name)
+            else:
+                place = 1 if name == "error" else 0
+                axes.plot(k, energy, color=color_of(place), linestyle=dashes_of(place), label=name)
+        axes.set_xscale("symlog", linthresh=1.0, linscale=0.35)
+        axes.set_yscale("log")
+        axes.grid(True)
+        ticks = [t for t in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if t <= k.max()]
+        axes.set_xticks(ticks, [str(t) for t in ticks])
+        axes.set_xticks([], minor=True)
+        top = max(float(np.nanmax(energy)) for energy in positive)
+        axes.set_ylim(max(1e-14 * top, 0.3 * _smallest(positive)), 3 * top)
+        axes.set(xlabel="wavenumber (waves across the domain)", ylabel="energy", xlim=(0, k.max()))
+        axes.set_title(title)
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        return figure
+
+
+def _smallest(series: Sequence[np.ndarray]) -> float:
+    values = np.concatenate([s[np.isfinite(s) & (s > 0)] for s in series] or [np.ones(1)])
+    return float(values.min()) if values.size else 1.0
+
+
+def training_curve(records: Sequence[Mapping[str, Any]]) -> Figure:
+    """Loss and validation error against the CPU-seconds that were spent."""
+    with drawn(7.2, 3.4) as figure:
+        axes = figure.subplots()
+        judged = "nrmse" if any(r.get("nrmse") is not None for r in records) else "validation"
+        for place, (key, name) in enumerate(
+            ((judged, "validation, nRMSE of the rollout"), ("loss", "training loss"))
+        ):
+            points = [
+                (float(r["cpu_seconds"]), float(r[key]))
+                for r in records
+                if r.get(key) is not None and r.get("cpu_seconds") is not None and r[key] > 0
+            ]
+            if points:
+                x, y = zip(*points, strict=True)
+                faint: dict[str, Any] = (
+                    {"alpha": 0.75, "linewidth": 1.2} if key == "loss" else {"linewidth": 2.0}
+                )
+                marker = "o" if len(points) < 40 and key == judged else None
+                axes.plot(
+                    x, y, color=color_of(place), label=name, marker=marker, markersize=3.5, **faint
+                )
+        axes.set_yscale("log")
+        axes.grid(True)
+        _mark_horizons(axes, records)
+        axes.set(xlabel="CPU-seconds", ylabel="error")
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.legend(loc="upper right")
+        return figure
+
+
+def _mark_horizons(axes: Axes, records: Sequence[Mapping[str, Any]]) -> None:
+    """A line where longer rollouts are asked for: the loss rises there, and should."""
+    horizon = records[0].get("horizon") if records else None
+    for record in records:
+        longer = record.get("horizon")
+        if longer != horizon and longer is not None:
+            x = float(record["cpu_seconds"])
+            axes.axvline(x, color=INK, linewidth=0.8, alpha=0.4, linestyle=":")
+            axes.annotate(
+                f"{longer} steps",
+                (x, 0.02),
+                xycoords=("data", "axes fraction"),
+                xytext=(3, 0),
+                textcoords="offset points",
+                fontsize=8,
+                alpha=0.8,
+            )
+            horizon = longer
+
+
+def pareto(
+    rows: Sequence[Mapping[str, Any]], cost: str, error: str, labels: tuple[str, str]
+) -> Figure:
+    """Error against cost; the line joins what nothing beats in both.
+
+    Each row has a `name`, the two numbers, and optionally `spread` of the error.
+    """
+    known = [r for r in rows if r.get(cost) and r.get(error)]
+    with drawn(6.4, 4.4) as figure:
+        axes = figure.subplots()
+        best = [
+            r
+            for r in known
+            if not any(o[cost] <= r[cost] and o[error] <= r[error] and o is not r for o in known)
+        ]
+        best.sort(key=lambda r: r[cost])
+        axes.plot(
+            [r[cost] for r in best],
+            [r[error] for r in best],
+            color=INK,
+            alpha=0.35,
+            linewidth=1.2,
+            drawstyle="steps-post",
+            zorder=1,
+        )
+        for place, row in enumerate(known):
+            spread = row.get("spread") or None
+            axes.errorbar(
+                row[cost], row[error], yerr=spread, fmt="o", color=color_of(place), markersize=7
+            )
+            axes.annotate(
+                row["name"],
+                (row[cost], row[error]),
+                xytext=(8, 5),
+                textcoords="offset points",
+                fontsize=9,
+            )
+        axes.set(xscale="log", yscale="log", xlabel=labels[0], ylabel=labels[1])
+        axes.margins(0.18)
+        axes.grid(True)
+        return figure
+
+
+def cost_and_error(comparison: Comparison, metric: str = "nrmse") -> Figure:
+    """Error against multiply-adds a step for learned rows; against time where there are none."""
+    counted = all("multiply_adds" in (row.cost or {}) for row in comparison.rows)
+    cost = "multiply_adds" if counted else "seconds_per_step"
+    label = "multiply-adds a step" if counted else "seconds a step"
+    rows = [
+        {
+            "name": row.name,
+            "cost": (row.cost or {}).get(cost),
+            "error": row.values[metric].mean,
+            "spread": row.values[metric].deviation,
+        }
+        for row in (*comparison.rows, *(() if counted else comparison.floors))
+        if metric in row.values
+    ]
+    return pareto(rows, "cost", "error", (label, metric))

@@ -1,0 +1,208 @@
+"""What an inspection found, as pictures: stencils, gates, the bound, the growth of waves."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fino.inspection.amplification import Amplification
+from fino.inspection.classical import AXES
+from fino.inspection.gates import GateReport
+from fino.inspection.inspect import Inspection
+from fino.inspection.layers import LayerReport, Strong
+from fino.inspection.stability import Stability
+from fino.report.look import ERROR_MAP, INK, color_of, dashes_of, drawn
+
+__all__ = ["draw", "draw_bound", "draw_gates", "draw_stencils", "draw_waves"]
+
+_SHOWN = 4
+
+
+def draw(found: Inspection) -> dict[str, tuple[Figure, str]]:
+    """Every figure that applies, by name, with what is seen on it."""
+    pictures: dict[str, tuple[Figure, str]] = {}
+    if found.layers:
+        pictures["stencils"] = (
+            draw_stencils(found.layers),
+            "The strongest learned stencils, and below each its symbol: what it does to waves, "
+            "beside the exact derivative that the nearest textbook stencil stands for.",
+        )
+    if found.gates:
+        pictures["gates"] = (
+            draw_gates(found.gates),
+            "How often each gate is open on data, channels sorted.",
+        )
+    if found.stability is not None:
+        pictures["bound"] = (
+            draw_bound(found.stability),
+            "The measured error beside Proposition 1. Above the dotted line a constant guess "
+            "satisfies a bound as well.",
+        )
+    if found.amplification is not None:
+        true = found.stability.true_amplification if found.stability else None
+        pictures["waves"] = (
+            draw_waves(found.amplification, true),
+            "By what factor each wave grows in a step, linearised about a constant state. "
+            "Above the line it grows without end.",
+        )
+    return pictures
+
+
+def draw_stencils(layers: list[LayerReport]) -> Figure:
+    """The strongest stencils of the network and their symbols."""
+    strong = [(layer, one) for layer in layers for one in layer.strongest]
+    strong = sorted(strong, key=lambda item: -item[1].share)[:_SHOWN]
+    with drawn(2.5 * len(strong) + 0.4, 4.4) as figure:
+        axes = figure.subplots(2, len(strong), squeeze=False)
+        for column, (layer, one) in enumerate(strong):
+            _weights(axes[0, column], one)
+            name = layer.name.replace(".operator.stencil", "")
+            near = one.report.nearest
+            axes[0, column].set_title(f"{name} {one.input}→{one.output}", fontsize=9)
+            axes[0, column].set_xlabel(
+                f"{near.name.split(', ', 1)[0]}-like, distance {near.distance:.2f}", fontsize=8
+            )
+            _symbol(axes[1, column], one, legend=column == 0)
+        axes[1, 0].set_ylabel("symbol")
+        return figure
+
+
+def _weights(axes: Axes, one: Strong) -> None:
+    """A line's weights as bars, a plane's as a map, a block's by its middle."""
+    weights = one.report.weights
+    while weights.ndim > 2:
+        weights = weights[weights.shape[0] // 2]
+    largest = np.abs(weights).max() or 1.0
+    if weights.ndim == 1:
+        places = np.arange(len(weights)) - len(weights) // 2
+        axes.bar(places, weights, width=0.6, color=color_of(0))
+        axes.axhline(0, color=INK, linewidth=0.6)
+        axes.set(ylim=(-1.15 * largest, 1.15 * largest), xticks=places)
+        return
+    # the first axis of space points right, as on every other picture
+    axes.imshow(weights.T, cmap=ERROR_MAP, vmin=-largest, vmax=largest, origin="lower")
+    axes.set(xticks=[], yticks=[])
+    for (i, j), value in np.ndenumerate(weights):
+        light = abs(value) > 0.6 * largest
+        axes.text(
+            i,
+            j,
+            f"{value:.2f}",
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="white" if light else INK,
+        )
+
+
+def _symbol(axes: Axes, one: Strong, legend: bool) -> None:
+    """The larger of real and imaginary part, over wavenumbers."""
+    found = one.report.symbol_of_nearest()
+    imaginary = np.abs(found.exact.imag).max() > np.abs(found.exact.real).max()
+    part = np.imag if imaginary else np.real
+    axes.axhline(0, color=INK, linewidth=0.6, alpha=0.5)
+    axes.plot(found.theta / np.pi, part(found.learned), color=color_of(0), label="learned")
+    axes.plot(
+        found.theta / np.pi,
+        part(found.exact),
+        color=color_of(1),
+        linestyle=dashes_of(1),
+        label="exact",
+    )
+    which = "imaginary" if imaginary else "real"
+    axes.set_xlim(0, 1)
+    axes.set_xlabel(f"θ/π along {AXES[found.axis]}, {which} part", fontsize=8)
+    if legend:
+        axes.legend()
+
+
+def draw_gates(gates: list[GateReport]) -> Figure:
+    """One row of channels for each block, dark where the gate is always open."""
+    width = max(gate.channels for gate in gates)
+    picture = np.full((len(gates), width), np.nan)
+    for row, gate in enumerate(gates):
+        picture[row, : gate.channels] = sorted(gate.open_share, reverse=True)
+    with drawn(6.4, 0.32 * len(gates) + 1.1) as figure:
+        axes = figure.subplots()
+        image = axes.imshow(picture, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        names = [gate.block.removesuffix(".operator") for gate in gates]
+        axes.set_yticks(range(len(gates)), names)
+        axes.set_xlabel("channel, sorted")
+        axes.set_xticks([])
+        figure.colorbar(image, ax=axes, label="share of cells where open", pad=0.02)
+        return figure
+
+
+def draw_bound(stable: Stability) -> Figure:
+    """Errors and bounds over the steps of a rollout."""
+    bound = stable.bound
+    steps = np.arange(1, len(bound.bound) + 1)
+    ceiling = 1e3 * bound.spread
+    with drawn(6.4, 3.6) as figure:
+        axes = figure.subplots()
+        lines = [
+            (bound.typical, "measured, mean"),
+            (bound.measured, "measured, worst"),
+            (bound.bound, f"ε(C^K − 1)/(C − 1), C = {stable.constant:.3g}"),
+        ]
+        if bound.grown is not None:
+            lines.append((bound.grown, "ε Σ measured growth"))
+        for place, (values, label) in enumerate(lines):
+            shown = np.where(np.isfinite(values) & (values <= ceiling), values, np.nan)
+            axes.plot(steps, shown, color=color_of(place), linestyle=dashes_of(place), label=label)
+        axes.axhline(bound.spread, color=INK, linestyle=":", linewidth=1.2)
+        axes.annotate(
+            "spread of the data",
+            (1, bound.spread),
+            xytext=(2, 3),
+            textcoords="offset points",
+            fontsize=8,
+        )
+        axes.set(yscale="log", xlabel="step K", ylabel="error / spread of each channel")
+        axes.set_title(f"Proposition 1 is {bound.verdict}: useful for {bound.useful_steps} steps")
+        axes.grid(True)
+        axes.legend(loc="best")
+        return figure
+
+
+def draw_waves(factors: Amplification, true: Amplification | None = None) -> Figure:
+    """|λ| over wavenumbers along each axis, the solver's own beside it."""
+    with drawn(6.4, 3.4) as figure:
+        axes = figure.subplots()
+        for axis in range(factors.wavenumbers.shape[1]):
+            k, values = factors.along(axis)
+            axes.plot(
+                k,
+                np.abs(values),
+                color=color_of(2 * axis),
+                linestyle=dashes_of(2 * axis),
+                marker="o",
+                markersize=3,
+                label=f"learned, along {AXES[axis]}",
+            )
+        if true is not None:
+            k, values = true.along(0)
+            axes.plot(
+                k,
+                np.abs(values),
+                color=color_of(1),
+                linestyle=dashes_of(1),
+                marker="s",
+                markersize=3,
+                label="the solver on this grid",
+            )
+        axes.axhline(1.0, color=INK, linewidth=0.8)
+        for wave, growth in factors.unstable[:1]:
+            axes.annotate(
+                f"grows most: k = {wave if len(wave) > 1 else wave[0]}, |λ| = {growth:.3f}",
+                (0.98, 0.96),
+                xycoords="axes fraction",
+                ha="right",
+                va="top",
+                fontsize=9,
+            )
+        axes.set(xlabel="waves over the domain, k", ylabel="|λ| a step", ylim=(0, None))
+        axes.grid(True)
+        axes.legend(loc="lower left")
+        return figure

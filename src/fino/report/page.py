@@ -1,0 +1,256 @@
+"""One HTML file that shows what a run did: no network, nothing beside it needed.
+
+    write_report("runs/swe")            → runs/swe/report.html and runs/swe/figures/
+
+The page is a template filled with words and pictures; every number in it comes from
+`scores.json`, the data card, the model or the run folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+import fino
+from fino.data.dataset import Dataset
+from fino.evaluation.compare import Comparison, compare
+from fino.evaluation.evaluate import evaluate, protocol
+from fino.evaluation.metrics import METRICS
+from fino.evaluation.runs import Subject, subject_of
+from fino.evaluation.scores import Scores
+from fino.model.rollout import rollout
+from fino.report import curves, figures, look, tables
+from fino.report.film import film, gradient
+from fino.report.movie import movie as write_movie
+from fino.report.paper import TASKS
+from fino.report.reproduce import commands
+from fino.report.scene import Scene
+from fino.report.words import about_reach, asked, learned_steps, number, tiles
+from fino.training.journal import read_metrics
+
+__all__ = ["scene_of", "write_report"]
+
+Progress = Callable[[float], None]
+#: Fields drawn in full; more than these would be a long page.
+_CHANNELS = 3
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with what is seen on it."""
+
+    name: str
+    figure: Figure
+    title: str
+    caption: str = ""
+
+
+def write_report(
+    run_or_model: Any,
+    data: Dataset | str | Path | None = None,
+    *,
+    rivals: Sequence[str | Path] = (),
+    out: str | Path | None = None,
+    movie: str | Path | None = None,
+    sample: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, str]:
+    """Write the page, its figures as files, and a movie if asked; says where they are.
+
+    A run that was not scored yet is scored first.  `rivals` are other evaluated runs on the same
+    data, set beside it in a table and in a figure of error against cost.
+    """
+    show = progress or (lambda share: None)
+    subject = subject_of(run_or_model, data)
+    page = _page_path(subject, out)
+    scores = _scores(subject, run_or_model, data, page)
+    show(0.3)
+    scene = scene_of(subject, sample)
+    comparison = _comparison(scores, rivals)
+    pictures = _pictures(subject, scene, scores, comparison)
+    folder = page.parent / "figures"
+    for i, picture in enumerate(pictures):
+        look.save(picture.figure, folder / f"{picture.name}.png")
+        look.save(picture.figure, folder / f"{picture.name}.svg")
+        show(0.3 + 0.5 * (i + 1) / len(pictures))
+    page.write_text(_html(subject, scene, scores, comparison, pictures, page), encoding="utf-8")
+    written = {"page": str(page), "figures": str(folder)}
+    if movie is not None:
+        written["movie"] = str(write_movie(scene, movie))
+    show(1.0)
+    return written
+
+
+def scene_of(subject: Subject, sample: int = 0) -> Scene:
+    """One test trajectory and its prediction."""
+    data, part = subject.data, subject.data.test
+    if not 0 <= sample < len(part):
+        raise ValueError(f"The test part has samples 0 to {len(part) - 1}, not {sample}.")
+    shown, steps = protocol(subject.model, part)
+    frames = part.read([sample])
+    predicted = rollout(subject.model, frames[:, :shown], steps)
+    return Scene(
+        truth=frames[0, shown:].numpy(),
+        prediction=predicted[0].numpy(),
+        times=data.card.start + data.dt * np.arange(shown, shown + steps),
+        grid=data.grid,
+        fields=data.fields,
+        units=data.card.units,
+        given=frames[0, 0].numpy() if data.steady else None,
+        steady=data.steady,
+        sphere=data.card.area_weighted,
+        model=subject.name,
+    )
+
+
+def _page_path(subject: Subject, out: str | Path | None) -> Path:
+    if out is not None:
+        page = Path(out)
+    elif subject.folder is not None:
+        page = subject.folder / "report.html"
+    else:
+        raise ValueError("A model alone has no folder: say where to write, as out='report.html'.")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    return page
+
+
+def _scores(subject: Subject, run_or_model: Any, data: Any, page: Path) -> Scores:
+    if subject.folder is not None and (subject.folder / "scores.json").is_file():
+        scores = Scores.load(subject.folder)
+        if scores.data["sha256"] == subject.data.hash:
+            return scores
+    return evaluate(run_or_model, data, out=None if subject.folder else page.parent / "scores.json")
+
+
+def _comparison(scores: Scores, rivals: Sequence[str | Path]) -> Comparison | None:
+    if not rivals:
+        return None
+    others = [Scores.load(Path(rival)) for rival in rivals]
+    found = compare([scores, *others])
+    if len(found) > 1:
+        strange = next(o for o in others if o.data["sha256"] != scores.data["sha256"])
+        raise ValueError(
+            f"The rivals were not scored on the same data: {scores.data['name']} against "
+            f"{strange.data['name']}. Report them one by one."
+        )
+    return found[0]
+
+
+def _pictures(
+    subject: Subject, scene: Scene, scores: Scores, comparison: Comparison | None
+) -> list[Picture]:
+    pictures = []
+    last = scores.over_time["nrmse"]["model"][-1]
+    ending = (
+        "" if last is None else f"At the last step the error is {100 * last:.2g} % of the field."
+    )
+    for channel, name in list(enumerate(scene.fields))[:_CHANNELS]:
+        title = "Truth, prediction, error" + (f": {name}" if len(scene.fields) > 1 else "")
+        figure = figures.fields(scene, channel)
+        pictures.append(Picture(f"fields-{name}", figure, title, ending if channel == 0 else ""))
+        if scene.dims == 1 and not scene.steady:
+            figure = figures.space_time(scene, channel)
+            of_field = f" of {name}" if len(scene.fields) > 1 else ""
+            pictures.append(
+                Picture(f"space-time-{name}", figure, f"The whole history{of_field} at once")
+            )
+    if not scene.steady:
+        pictures.append(_errors(subject, scores))
+    pictures += _spectra(subject, scores)
+    records = read_metrics(subject.folder / "metrics.jsonl") if subject.folder else []
+    if records:
+        title = f"Training: {records[-1]['cpu_seconds']:.3g} CPU-seconds"
+        pictures.append(Picture("training", curves.training_curve(records), title))
+    if comparison is not None:
+        figure = curves.cost_and_error(comparison)
+        pictures.append(Picture("cost", figure, "Error against the cost of a step"))
+    return pictures
+
+
+def _errors(subject: Subject, scores: Scores) -> Picture:
+    series = scores.over_time["nrmse"]
+    named = {subject.name: series["model"], **{k: v for k, v in series.items() if k != "model"}}
+    most = scores.over_time["nrmse_of_most"]
+    figure = curves.error_over_time(scores.over_time["time"], named, (most["low"], most["high"]))
+    caption = "The shade holds nine test samples in ten; dashed lines are the floors."
+    return Picture("error-over-time", figure, "How the error grows", caption)
+
+
+def _spectra(subject: Subject, scores: Scores) -> list[Picture]:
+    pictures = []
+    for name, energy in list(scores.spectra["fields"].items())[:_CHANNELS]:
+        series = {
+            "truth": energy["truth"],
+            subject.name: energy["model"],
+            "error": energy["error"],
+        }
+        if any(value is None for values in series.values() for value in values):
+            continue
+        of_field = f" of {name}" if len(scores.spectra["fields"]) > 1 else ""
+        figure = curves.spectra(scores.spectra["wavenumber"], series)
+        title = f"Energy at each wavenumber{of_field}, last step"
+        caption = "Where the error line meets the truth, those waves are wrong altogether."
+        pictures.append(Picture(f"spectrum-{name}", figure, title, caption))
+    return pictures
+
+
+def _beside_rivals(comparison: Comparison | None) -> list[tables.Table]:
+    if comparison is None:
+        return []
+    errors = tables.comparison(comparison, costs=False, intervals=False)
+    return [errors, tables.costs(comparison)]
+
+
+def _html(
+    subject: Subject,
+    scene: Scene,
+    scores: Scores,
+    comparison: Comparison | None,
+    pictures: list[Picture],
+    page: Path,
+) -> str:
+    data, card = subject.data, subject.data.card
+    environment = Environment(
+        loader=PackageLoader("fino.report"),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    beside = None
+    if card.name in TASKS:
+        beside = tables.beside_paper(comparison or compare([scores])[0], intervals=False)
+    return environment.get_template("report.html.j2").render(
+        title=f"{subject.name} on {card.title or card.name}",
+        scores=scores,
+        asked=asked(data, scores),
+        tiles=tiles(subject, scores),
+        film=None if scene.steady else film(scene),
+        field_gradient=gradient(look.FIELD_MAP),
+        error_gradient=gradient(look.ERROR_MAP),
+        pictures=[
+            {
+                "name": p.name,
+                "title": p.title,
+                "caption": p.caption,
+                "svg": Markup(look.inline(p.figure, p.name)),
+            }
+            for p in pictures
+        ],
+        metrics=METRICS,
+        number=number,
+        comparison=_beside_rivals(comparison),
+        beside=beside,
+        reach=about_reach(subject),
+        steps=learned_steps(subject.model),
+        card=card,
+        commands=commands(card, scores.data["path"], scores.model, page.parent),
+        version=fino.__version__,
+    )

@@ -1,0 +1,238 @@
+"""Tables of results: the same cells as Markdown, CSV, LaTeX, JSON or plain text.
+
+The best of the learned rows is in bold; floors stand below them and are never the best.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fino.evaluation.compare import Comparison, Row
+from fino.report.paper import AUDIT, DIFFERS, TASKS, numbers
+from fino.settings import did_you_mean
+
+__all__ = ["FORMATS", "Cell", "Table", "beside_paper", "comparison", "costs", "counted", "rendered"]
+
+#: Columns of a comparison unless told otherwise.
+METRICS_SHOWN = ("rmse", "nrmse", "max_error", "crmse")
+_COSTS = (
+    ("parameters", "parameters"),
+    ("multiply_adds", "mult-adds"),
+    ("seconds_per_step", "ms a step"),
+    ("training_cpu_seconds", "training CPU-s"),
+    ("peak_memory_bytes", "peak MB"),
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is printed, the number behind it, and whether it is the best of its column."""
+
+    text: str
+    value: float | None = None
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, columns, rows of cells, and notes below."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def markdown(self) -> str:
+        lines = [f"**{self.title}**", "", "| " + " | ".join(self.columns) + " |"]
+        lines.append("| " + " | ".join(["---", *["---:"] * (len(self.columns) - 1)]) + " |")
+        for row in self.rows:
+            cells = [f"**{cell.text}**" if cell.best else cell.text for cell in row]
+            lines.append("| " + " | ".join(text.replace("|", "/") for text in cells) + " |")
+        lines += ["", *[f"* {note}" for note in self.notes]] if self.notes else []
+        return "\n".join(lines) + "\n"
+
+    def csv(self) -> str:
+        """Plain numbers, and one column more for each spread that is known."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.columns)
+        for row in self.rows:
+            writer.writerow([cell.text if cell.value is None else repr(cell.value) for cell in row])
+        return out.getvalue()
+
+    def latex(self) -> str:
+        """A `tabular` with booktabs rules."""
+        lines = [
+            f"% {self.title}",
+            rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
+            r"\toprule",
+            " & ".join(_tex(column) for column in self.columns) + r" \\",
+            r"\midrule",
+        ]
+        for row in self.rows:
+            cells = [rf"\textbf{{{_tex(c.text)}}}" if c.best else _tex(c.text) for c in row]
+            lines.append(" & ".join(cells) + r" \\")
+        lines += [r"\bottomrule", r"\end{tabular}", *[f"% {note}" for note in self.notes]]
+        return "\n".join(lines) + "\n"
+
+    def content(self) -> dict[str, Any]:
+        """The table for a machine."""
+        rows = [
+            {
+                column: cell.text if cell.value is None else cell.value
+                for column, cell in zip(self.columns, row, strict=True)
+            }
+            for row in self.rows
+        ]
+        return {"title": self.title, "rows": rows, "notes": list(self.notes)}
+
+
+FORMATS = ("text", "markdown", "csv", "latex", "json")
+
+
+def rendered(tables: Sequence[Table], form: str) -> str:
+    """Tables as text in the named format."""
+    if form == "json":
+        return json.dumps([table.content() for table in tables], indent=2, ensure_ascii=False)
+    if form not in ("markdown", "csv", "latex"):
+        raise ValueError(f"Unknown format '{form}'. {did_you_mean(form, FORMATS)}")
+    return "\n".join(getattr(table, form)() for table in tables)
+
+
+def comparison(
+    result: Comparison,
+    metrics: Sequence[str] = METRICS_SHOWN,
+    costs: bool = True,
+    intervals: bool = True,
+) -> Table:
+    """Runs down, metrics and costs across, the floors below."""
+    shown = [metric for metric in metrics if metric in result.metrics]
+    rows = (*result.rows, *result.floors)
+    known = _known_costs(rows) if costs else []
+    cells = [
+        (
+            Cell(_labelled(row)),
+            *(_spread(row, metric, result, intervals) for metric in shown),
+            *(_cost(row, key) for key, _ in known),
+        )
+        for row in rows
+    ]
+    notes = [f"Convention: {result.convention}."] if result.convention != "fino" else []
+    if any(row.runs > 1 for row in rows):
+        notes.append("± is the standard deviation over seeds.")
+    if intervals:
+        notes.append("(low – high) is a 95 % bootstrap interval over samples.")
+    data = result.data
+    title = (
+        f"{result.title}: {data['samples']} {data['part']} samples, "
+        f"{data['shown']} frames shown, {data['steps']} predicted"
+    )
+    columns = ("run", *shown, *(name for _, name in known))
+    return Table(title, columns, tuple(cells), tuple(notes))
+
+
+def costs(result: Comparison) -> Table:
+    """Runs down, what they cost across."""
+    rows = [row for row in (*result.rows, *result.floors) if row.cost]
+    known = _known_costs(rows)
+    cells = [(Cell(_labelled(row)), *(_cost(row, key) for key, _ in known)) for row in rows]
+    columns = ("run", *(name for _, name in known))
+    return Table("Cost", columns, tuple(cells), ("Times are those of one sample, one step.",))
+
+
+def beside_paper(
+    result: Comparison, metrics: Sequence[str] = METRICS_SHOWN, intervals: bool = True
+) -> Table:
+    """Our rows beside the paper's; † marks what was measured on other data."""
+    if result.task not in TASKS:
+        raise ValueError(
+            f"The paper has no task '{result.task}': it has {', '.join(TASKS)}. "
+            f"Compare without --paper."
+        )
+    entries = [*numbers(result.task), *(e for e in AUDIT if e.task == result.task)]
+    shown = [m for m in metrics if m in result.metrics or any(e.metric == m for e in entries)]
+    cells = [
+        (
+            Cell(_labelled(row)),
+            Cell("ours"),
+            *(_spread(row, metric, result, intervals) for metric in shown),
+        )
+        for row in (*result.rows, *result.floors)
+    ]
+    sources: dict[tuple[str, str], dict[str, float]] = {}
+    for entry in entries:
+        kind = "paper" if entry in numbers(result.task) else entry.table
+        name = entry.model if kind == "paper" else entry.row
+        sources.setdefault((name, kind), {})[entry.metric] = entry.value
+    for (name, kind), values in sources.items():
+        printed = (Cell(f"{values[m]:g}", values[m]) if m in values else Cell("–") for m in shown)
+        cells.append((Cell(f"{name} †"), Cell(kind), *printed))
+    tables = sorted({e.table for e in numbers(result.task) if e.metric in shown})
+    notes = (
+        f"† other data than ours: {DIFFERS[result.task]}.",
+        f"The paper's numbers: {', '.join(tables)}, in PDEBench's convention.",
+        *sorted({f"{e.row} ({e.table}): {e.note}." for e in AUDIT if e.task == result.task}),
+    )
+    title = f"{TASKS[result.task]}: ours beside the paper's"
+    return Table(title, ("model", "source", *shown), tuple(cells), notes)
+
+
+def _labelled(row: Row) -> str:
+    if row.is_floor:
+        return f"floor: {row.name}"
+    return f"{row.name} ({row.runs} seeds)" if row.runs > 1 else row.name
+
+
+def _spread(row: Row, metric: str, result: Comparison, intervals: bool) -> Cell:
+    value = row.values.get(metric)
+    if value is None:
+        return Cell("–")
+    if not math.isfinite(value.mean):
+        return Cell("diverged")
+    text = f"{value.mean:.4g}"
+    if value.deviation is not None:
+        text += f" ± {value.deviation:.2g}"
+    elif intervals and value.low is not None and value.high is not None:
+        text += f" ({value.low:.3g} – {value.high:.3g})"
+    return Cell(text, value.mean, not row.is_floor and row.name in result.best(metric))
+
+
+def _known_costs(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    return [(key, name) for key, name in _COSTS if any(key in (row.cost or {}) for row in rows)]
+
+
+def _cost(row: Row, key: str) -> Cell:
+    value = (row.cost or {}).get(key)
+    if value is None:
+        return Cell("–")
+    if key == "seconds_per_step":
+        return Cell(f"{1000 * value:.3g}", 1000 * value)
+    if key == "peak_memory_bytes":
+        return Cell(f"{value / 2**20:.0f}", value / 2**20)
+    return Cell(counted(value) if key != "training_cpu_seconds" else f"{value:.4g}", value)
+
+
+def counted(number: float) -> str:
+    """12 345 678 → '12.3 M'."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {letter}"
+    return f"{number:.3g}"
+
+
+def _tex(text: str) -> str:
+    for plain, tex in (
+        ("_", r"\_"),
+        ("%", r"\%"),
+        ("±", r"$\pm$"),
+        ("†", r"$\dagger$"),
+        ("–", "--"),
+    ):
+        text = text.replace(plain, tex)
+    return text

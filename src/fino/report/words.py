@@ -1,0 +1,119 @@
+"""What the page says in words: the question, the headline numbers, the reach, the learned steps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fino.data.dataset import Dataset
+from fino.data.lightcone import light_cone
+from fino.evaluation.runs import Subject
+from fino.evaluation.scores import Scores
+from fino.model.fino import TimeStep
+from fino.report.tables import counted
+
+__all__ = ["about_reach", "asked", "learned_steps", "number", "tiles"]
+
+
+def asked(data: Dataset, scores: Scores) -> str:
+    """The question that the model had to answer, in one paragraph."""
+    facts = scores.data
+    points = " × ".join(str(n) for n in facts["points"])
+    fields = ", ".join(facts["fields"])
+    if data.steady:
+        inputs = ", ".join(data.card.inputs) or "the input"
+        return (
+            f"Given {inputs} on a grid of {points} cells, find {fields}. Scored on "
+            f"{facts['samples']} {facts['part']} samples that were not used for training."
+        )
+    return (
+        f"Given the first {facts['shown']} frames of {fields} on a grid of {points} cells, predict "
+        f"the next {facts['steps']}, one after the other, each from the model's own predictions. "
+        f"Scored on {facts['samples']} {facts['part']} trajectories that were not used for "
+        f"training; a frame is {facts['dt']:g} in time."
+    )
+
+
+def tiles(subject: Subject, scores: Scores) -> list[dict[str, str]]:
+    """The numbers that a reader looks for first."""
+    score = scores.metrics.get("nrmse")
+    found = []
+    if score is not None:
+        between = "" if score.low is None else f"95 %: {score.low:.3g} – {score.high:.3g}"
+        found.append(
+            {"value": number(score.value), "name": "relative error (nRMSE)", "more": between}
+        )
+    floors = scores.verdict["floors"]
+    if floors and score is not None and score.value > 0 and math.isfinite(score.value):
+        best = min(floors, key=lambda name: floors[name]["value"] or math.inf)
+        ratio = (floors[best]["value"] or math.inf) / score.value
+        word = f"{ratio:.3g}×" if ratio < 1e4 else f"{ratio:.0e}×"
+        found.append({"value": word, "name": "below the best floor", "more": best})
+    cost = scores.cost
+    if "parameters" in cost:
+        operations = f"{counted(cost['multiply_adds'])} multiply-adds a step"
+        found.append(
+            {"value": counted(cost["parameters"]), "name": "parameters", "more": operations}
+        )
+    found.append(
+        {
+            "value": f"{1000 * cost['seconds_per_step']:.3g} ms",
+            "name": "a step",
+            "more": "one sample, this machine",
+        }
+    )
+    spent = cost.get("training_cpu_seconds")
+    if spent:
+        found.append({"value": f"{spent:.3g} s", "name": "of training", "more": "processor time"})
+    return found
+
+
+def number(value: float) -> str:
+    """Three digits, or the word for a rollout that blew up."""
+    return f"{value:.3g}" if math.isfinite(value) else "diverged"
+
+
+def about_reach(subject: Subject) -> dict[str, Any] | None:
+    """How far the model sees beside how far the data move, in cells of the first axis."""
+    locality = getattr(subject.model, "locality", None)
+    if locality is None:
+        return None
+    sees = max(float(r) for r in locality.radius)
+    try:
+        cone = light_cone(subject.data)
+    except ValueError:
+        return None
+    moves = max(cone.cells)
+    seen = f"{sees:.0f} cells" if math.isfinite(sees) else "the whole field"
+    enough = (
+        "so no finite reach can be enough"
+        if math.isinf(moves) and math.isfinite(sees)
+        else "enough to see where its next value comes from"
+        if sees >= moves
+        else "not far enough: part of what it has to predict comes from outside"
+    )
+    widest = max(x for x in (sees, moves, 1.0) if math.isfinite(x)) * 1.05
+    return {
+        "sentence": f"In one step the model sees {seen} in each direction; {cone.sentence}",
+        "verdict": enough,
+        "sees": 100 * min(1.0, sees / widest),
+        "moves": 100 * min(1.0, moves / widest),
+        "sees_word": seen,
+        "moves_word": f"{moves:.3g} cells" if math.isfinite(moves) else "the whole field",
+    }
+
+
+def learned_steps(model: Any) -> list[dict[str, Any]]:
+    """Δt of every FINO block, in the order of the network."""
+    if not hasattr(model, "network"):
+        return []
+    found = [
+        (name.removesuffix(".dt"), float(module().detach()))
+        for name, module in model.network.named_modules()
+        if isinstance(module, TimeStep)
+    ]
+    most = max((value for _, value in found), default=1.0)
+    return [
+        {"name": name, "value": f"{value:.3f}", "share": 100 * value / most}
+        for name, value in found
+    ]
