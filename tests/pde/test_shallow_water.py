@@ -115,7 +115,7 @@ def test_the_ring_is_symmetric_under_mirrors_and_a_swap_of_axes(reference):
     np.testing.assert_allclose(hu, hv.swapaxes(-1, -2), atol=1e-12)
 
 
-def test_the_ring_is_round(reference):
+def test_the_ring_is_round():
     """Depth along the axis and along the diagonal agree as functions of the radius."""
     settings = WATER.settings(points=128, frames=2, duration=0.6, distinct=True)
     grid = WATER.grid(settings)
