@@ -97,6 +97,18 @@ def test_the_solver_on_strided_data_is_near_and_beats_persistence() -> None:
     assert error("solver") < 0.5 * error("persistence")
 
 
+def test_the_floor_of_a_relaxation_from_a_hidden_start_is_its_limit() -> None:
+    data = generate("darcy-pdebench", samples=12, points=16)
+    floors, u = floors_for(data), data.test.all()
+    assert set(floors) == {"training-mean", "solver"}
+    given, answer = u[:, :1], u[:, 1:]
+    errors = {
+        name: (floor.trajectory(given, 1) - answer).square().mean()
+        for name, floor in floors.items()
+    }
+    assert errors["solver"] < errors["training-mean"]
+
+
 def test_data_without_a_known_problem_have_no_solver() -> None:
     assert "solver" not in floors_for(waves(3))
 
