@@ -54,6 +54,32 @@ def test_our_fno_with_their_weights_gives_their_output(dims: int, settings: dict
     assert parameters(ours) == parameters(net)
 
 
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_our_differential_kernel_with_their_weights_gives_their_output(dims: int) -> None:
+    from neuralop.layers.differential_conv import FiniteDifferenceConvolution
+
+    from fino.model.local_fno import DifferentialKernel
+
+    torch.manual_seed(0)
+    net = FiniteDifferenceConvolution(3, 4, dims, kernel_size=3, padding="periodic")
+    ours = DifferentialKernel(3, 4, radius=1, boundary=("periodic",) * dims, unit=1 / 8)
+    ours.load_state_dict({"weight": net.conv.weight})
+    u = torch.randn(2, 3, *[16] * dims)
+    # Theirs measures the spacing against the grid it was made for: here eight cells.
+    assert torch.allclose(ours(u, 1 / 16), net(u, 8 / 16), atol=1e-5)
+
+
+def test_our_local_kernels_have_as_many_weights_as_theirs() -> None:
+    pytest.importorskip("torch_harmonics")
+    from neuralop.models import LocalNO
+
+    shape = {"n_modes": (12, 12), "in_channels": 3, "out_channels": 1, "hidden_channels": 20}
+    blocks = LocalNO(default_in_shape=(32, 32), **shape).local_no_blocks
+    layer = MODELS["local-fno"](dims=2, inputs=3, outputs=1, width=20).layers[0]
+    assert parameters(layer.differential) == parameters(blocks.differential[0])
+    assert parameters(layer.integral) == parameters(blocks.local_convs[0])
+
+
 @pytest.mark.parametrize("name", ["neuralop-fno", "neuralop-local-no"])
 @pytest.mark.parametrize("dims", [1, 2])
 def test_a_peer_keeps_our_promise(name: str, dims: int, tmp_path) -> None:
