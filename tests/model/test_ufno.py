@@ -9,8 +9,9 @@ from fino.model.cost import parameters
 from fino.model.ufno import UFNO, Raising, UFNOSettings, UPath
 
 
-def test_the_paper_size_has_the_parameters_of_the_paper() -> None:
-    # Wen et al. 2022, three dimensions, 12 channels in: 33 097 829, complex weights counted once.
+def test_the_paper_size_has_the_parameters_of_the_released_configuration() -> None:
+    # The released configuration (gegewen/ufno: three dimensions, 12 channels in, 10 modes,
+    # width 36), counted from its layers with each complex weight as one.
     with torch.device("meta"):
         net = UFNO(dims=3, inputs=12, outputs=1, **UFNO.sizes["paper"])
     spectral = sum(layer.weight.numel() for layer in net.spectral)
