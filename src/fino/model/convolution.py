@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from fino.locality import Locality
 from fino.shapes import Field
 
-__all__ = ["Convolution", "Pool", "Upsample", "channels_last", "pad"]
+__all__ = ["Convolution", "Pool", "Upsample", "channels_last", "check_ghosts", "pad"]
 
 _CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
@@ -46,21 +46,26 @@ def pad(u: Field, width: Sequence[int], boundary: Sequence[str]) -> Field:
 def _ghosts(u: Field, axis: int, width: int, boundary: str, low: bool = False) -> Field:
     """The cells beyond the low or the high end of one axis."""
     n = u.shape[axis]
-    if boundary == "periodic" and width <= n:
+    check_ghosts(n, width, boundary)
+    if boundary == "periodic":
         return u.narrow(axis, n - width if low else 0, width)
     if boundary == "neumann":
         shape = [width if a == axis else -1 for a in range(u.dim())]
         return u.narrow(axis, 0 if low else n - 1, 1).expand(shape)
-    if boundary == "dirichlet":
-        return torch.zeros_like(u.narrow(axis, 0, 1)).expand(
-            [width if a == axis else -1 for a in range(u.dim())]
-        )
-    if boundary == "reflect" and width < n:
+    if boundary == "reflect":
         return u.narrow(axis, 1 if low else n - 1 - width, width).flip(axis)
-    raise ValueError(
-        f"An axis of {n} cells is too short for {width} {boundary} ghost cells. "
-        f"Use a larger grid, fewer levels or a smaller radius."
-    )
+    shape = [width if a == axis else n for a, n in enumerate(u.shape)]
+    return u.new_zeros(shape)
+
+
+def check_ghosts(n: int, width: int, boundary: str) -> None:
+    """Refuse an axis that has too few cells to make its ghost cells from."""
+    needed = {"periodic": width, "reflect": width + 1}.get(boundary, 1)
+    if n < needed:
+        raise ValueError(
+            f"An axis of {n} cells is too short for {width} {boundary} ghost cells. "
+            f"Use a larger grid, fewer levels or a smaller radius."
+        )
 
 
 class Convolution(nn.Module):

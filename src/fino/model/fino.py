@@ -306,7 +306,7 @@ class Fino(nn.Module):
     def time_steps(self) -> dict[str, float]:
         """The value of Δt in every block, by the block's name."""
         return {
-            name: float(module.dt())
+            name: float(module.dt().detach())
             for name, module in self.named_modules()
             if isinstance(module, FinoBlock)
         }

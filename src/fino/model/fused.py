@@ -26,6 +26,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fino.model.convolution import check_ghosts
+
 __all__ = ["FUSED_ACTIVATIONS", "fused_block", "fused_blocks_allowed", "plain_blocks"]
 
 aten = torch.ops.aten
@@ -218,6 +220,8 @@ def _pad(cells: Tensor, kernel: Sequence[int], boundary: Sequence[str]) -> Tenso
     """Ghost cells around (b, *space, c): the field is copied once, the edges after it."""
     width = [k // 2 for k in kernel]
     space = cells.shape[1:-1]
+    for n, r, name in zip(space, width, boundary, strict=True):
+        check_ghosts(n, r, name)
     shape = [n + 2 * r for n, r in zip(space, width, strict=True)]
     out = cells.new_empty(cells.shape[0], *shape, cells.shape[-1])
     inner = out
