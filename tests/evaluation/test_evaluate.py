@@ -116,7 +116,7 @@ def test_a_rollout_that_blows_up_is_said_to(make_waves, tmp_path):
 
 
 def test_a_run_is_scored_into_its_folder_and_read_back(make_run):
-    folder = make_run()
+    folder = make_run(training=True)
     scores = evaluate(folder)
     again = Scores.load(folder)
     assert again == scores

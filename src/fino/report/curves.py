@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fino.evaluation.compare import Comparison
-from fino.report.look import INK, color_of, dashes_of, drawn
+from fino.report.look import INK, color_of, dashes_of, drawn, logarithmic
 
 __all__ = ["cost_and_error", "error_over_time", "pareto", "spectra", "training_curve"]
 
@@ -40,6 +40,7 @@ def error_over_time(
             y[y <= 0] = np.nan
             axes.plot(times, y, color=color_of(place), linestyle=dashes_of(place), label=name)
         axes.set_yscale("log")
+        logarithmic(axes, "y")
         axes.grid(True)
         axes.set(xlabel="time", ylabel=label, xlim=(min(times), max(times)))
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
@@ -69,6 +70,7 @@ def spectra(
         axes.set_xticks([], minor=True)
         top = max(float(np.nanmax(energy)) for energy in positive)
         axes.set_ylim(max(1e-14 * top, 0.3 * _smallest(positive)), 3 * top)
+        logarithmic(axes, "y")
         axes.set(xlabel="wavenumber (waves across the domain)", ylabel="energy", xlim=(0, k.max()))
         axes.set_title(title)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
@@ -105,6 +107,7 @@ def training_curve(records: Sequence[Mapping[str, Any]]) -> Figure:
         axes.set_yscale("log")
         axes.grid(True)
         _mark_horizons(axes, records)
+        logarithmic(axes, "y")
         axes.set(xlabel="CPU-seconds", ylabel="error")
         axes.xaxis.set_major_locator(MaxNLocator(6))
         axes.legend(loc="upper right")
@@ -170,6 +173,8 @@ def pareto(
             )
         axes.set(xscale="log", yscale="log", xlabel=labels[0], ylabel=labels[1])
         axes.margins(0.18)
+        logarithmic(axes, "x")
+        logarithmic(axes, "y")
         axes.grid(True)
         return figure
 

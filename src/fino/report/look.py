@@ -8,6 +8,7 @@ and light on dark.
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-__all__ = ["ERROR_MAP", "FIELD_MAP", "INK", "color_of", "dashes_of", "drawn", "inline", "save"]
+__all__ = [
+    "ERROR_MAP",
+    "FIELD_MAP",
+    "INK",
+    "color_of",
+    "dashes_of",
+    "drawn",
+    "inline",
+    "logarithmic",
+    "save",
+]
 
 FIELD_MAP = "viridis"
 ERROR_MAP = "RdBu_r"
@@ -26,7 +39,14 @@ INK = "#1b1f24"
 
 _MODEL = "#0072B2"
 _COLORS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#9A8F00")
-_DASHES: tuple[Any, ...] = ((0, (6, 2)), (0, (3, 1.5)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), "-", "-")
+_DASHES: tuple[Any, ...] = (
+    (0, (6, 2)),
+    (0, (3, 1.5)),
+    (0, (1, 1.5)),
+    (0, (6, 2, 1, 2)),
+    (0, (4, 1)),
+    (0, (8, 1.5, 2, 1.5)),
+)
 
 _STYLE: dict[Any, Any] = {
     "figure.constrained_layout.use": True,
@@ -77,27 +97,37 @@ def dashes_of(place: int) -> Any:
     return "-" if place == 0 else _DASHES[(place - 1) % len(_DASHES)]
 
 
+def logarithmic(axes: Axes, side: str) -> None:
+    """A logarithmic axis with few, plain labels: 0.01, 0.1, 10⁻⁷."""
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    low, high = axes.get_xlim() if side == "x" else axes.get_ylim()
+    narrow = low > 0 and high / low < 40
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow else (1.0,), numticks=9))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain_power(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def save(figure: Figure, path: str | Path) -> Path:
     """Write a figure as PNG or SVG, by the ending of the name."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": path.stem}):
-        figure.savefig(path, dpi=160, facecolor="white", metadata=_no_date(path.suffix))
+    if path.suffix == ".svg":
+        path.write_text(_svg(figure, path.stem), encoding="utf-8")
+    else:
+        _lay_out(figure)
+        with mpl.rc_context(_STYLE):
+            figure.savefig(path, dpi=160, facecolor="white", metadata={"Software": None})
     return path
 
 
-def inline(figure: Figure, name: str) -> str:
-    """The figure as an <svg> element without a background, its ink that of the page.
+def inline(figure: Figure | str, name: str) -> str:
+    """A figure, or one saved as SVG, as an element without a background in the page's own ink.
 
     The page has to define the colours --model and --second.
     """
-    buffer = io.StringIO()
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
-        figure.savefig(buffer, format="svg", dpi=160, transparent=True, metadata=_no_date(".svg"))
-    svg = buffer.getvalue()
+    svg = figure if isinstance(figure, str) else _svg(figure, name)
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     svg = svg.replace(_MODEL.lower(), "var(--model)").replace(_COLORS[0].lower(), "var(--second)")
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     # The page scales the figure: no fixed size, and names of parts that no other figure has.
     svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
@@ -106,6 +136,30 @@ def inline(figure: Figure, name: str) -> str:
     return svg
 
 
-def _no_date(suffix: str) -> dict[str, Any]:
-    # The same numbers give the same bytes.
-    return {"Date": None} if suffix == ".svg" else {"Software": None}
+def _svg(figure: Figure, name: str) -> str:
+    """The figure as SVG without a background or a date: the same numbers give the same bytes."""
+    _lay_out(figure)
+    buffer = io.StringIO()
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", dpi=160, transparent=True, metadata={"Date": None})
+    return re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.DOTALL)
+
+
+def _lay_out(figure: Figure) -> None:
+    """Find the layout once: it takes longer than drawing, and every saving would find it again."""
+    if figure.get_layout_engine() is not None and not getattr(figure, "_is_laid_out", False):
+        with mpl.rc_context(_STYLE):
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+        figure._is_laid_out = True  # type: ignore[attr-defined]
+
+
+def _plain_power(value: float) -> str:
+    if value <= 0:
+        return ""
+    power = math.floor(math.log10(value) + 1e-9)
+    if -3 <= power <= 3:
+        return f"{value:g}"
+    digits = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    times = f"{value / 10.0**power:.3g}·" if abs(value / 10.0**power - 1) > 1e-6 else ""
+    return f"{times}10{digits}"

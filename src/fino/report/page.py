@@ -76,11 +76,13 @@ def write_report(
     comparison = _comparison(scores, rivals)
     pictures = _pictures(subject, scene, scores, comparison)
     folder = page.parent / "figures"
+    drawings = []
     for i, picture in enumerate(pictures):
         look.save(picture.figure, folder / f"{picture.name}.png")
-        look.save(picture.figure, folder / f"{picture.name}.svg")
-        show(0.3 + 0.5 * (i + 1) / len(pictures))
-    page.write_text(_html(subject, scene, scores, comparison, pictures, page), encoding="utf-8")
+        svg = look.save(picture.figure, folder / f"{picture.name}.svg").read_text(encoding="utf-8")
+        drawings.append((picture, look.inline(svg, picture.name)))
+        show(0.3 + 0.6 * (i + 1) / len(pictures))
+    page.write_text(_html(subject, scene, scores, comparison, drawings, page), encoding="utf-8")
     written = {"page": str(page), "figures": str(folder)}
     if movie is not None:
         written["movie"] = str(write_movie(scene, movie))
@@ -167,7 +169,10 @@ def _pictures(
     records = read_metrics(subject.folder / "metrics.jsonl") if subject.folder else []
     if records:
         title = f"Training: {records[-1]['cpu_seconds']:.3g} CPU-seconds"
-        pictures.append(Picture("training", curves.training_curve(records), title))
+        caption = "Where a dotted line stands, longer rollouts are asked for and the loss rises."
+        lengths = {record.get("horizon") for record in records}
+        figure = curves.training_curve(records)
+        pictures.append(Picture("training", figure, title, caption if len(lengths) > 1 else ""))
     if comparison is not None:
         figure = curves.cost_and_error(comparison)
         pictures.append(Picture("cost", figure, "Error against the cost of a step"))
@@ -213,7 +218,7 @@ def _html(
     scene: Scene,
     scores: Scores,
     comparison: Comparison | None,
-    pictures: list[Picture],
+    drawings: list[tuple[Picture, str]],
     page: Path,
 ) -> str:
     data, card = subject.data, subject.data.card
@@ -236,13 +241,8 @@ def _html(
         field_gradient=gradient(look.FIELD_MAP),
         error_gradient=gradient(look.ERROR_MAP),
         pictures=[
-            {
-                "name": p.name,
-                "title": p.title,
-                "caption": p.caption,
-                "svg": Markup(look.inline(p.figure, p.name)),
-            }
-            for p in pictures
+            {"name": p.name, "title": p.title, "caption": p.caption, "svg": Markup(svg)}
+            for p, svg in drawings
         ],
         metrics=METRICS,
         number=number,

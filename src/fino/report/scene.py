@@ -95,8 +95,8 @@ class Scene:
         return (low, high) if high > low else (low - 0.5, high + 0.5)
 
     def color_limits(self, channel: int) -> tuple[float, float]:
-        """The same for maps: all but the outermost hundredth, which would take every colour."""
-        low, high = np.quantile(self.truth[:, channel], (0.005, 0.995))
+        """The same for maps: all but the outermost few cells, which would take every colour."""
+        low, high = np.quantile(self.truth[:, channel], (0.002, 0.998))
         return (float(low), float(high)) if high > low else self.limits(channel)
 
     def error_limit(self, channel: int) -> float:

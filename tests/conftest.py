@@ -27,29 +27,34 @@ def waves(samples=12, frames=8, points=(16,), channels=1, seed=0, boundary="peri
     return from_array(u, 0.1, (0.0, 1.0), boundary, fields=fields, **facts)
 
 
-@pytest.fixture
+def run_folder(
+    base, name="run", seed=0, width=4, data=None, model="fino", training=False, **settings
+):
+    """A run folder: an untrained model, its data on disk, and the files that training writes."""
+    folder, path = base / name, base / f"{name}.h5"
+    data = save_data(data if data is not None else waves(), path)
+    settings = {"width": width, "levels": 0, **settings} if model == "fino" else settings
+    fino.save(fino.build(model, data, seed=seed, **settings), folder / "model")
+    (folder / "data.json").write_text(json.dumps(describe_data(data)))
+    (folder / "settings.json").write_text(json.dumps({"seed": seed, "minutes": 1.0}))
+    lines = [
+        {"step": i, "loss": 1 / (i + 1), "cpu_seconds": 0.5 * i, "nrmse": 1 / (i + 2)}
+        for i in range(5 if training else 0)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+@pytest.fixture(scope="session")
 def make_waves():
     return waves
 
 
 @pytest.fixture
 def make_run(tmp_path):
-    """A run folder: an untrained model, its data on disk, and the files that training writes."""
+    return lambda *arguments, **settings: run_folder(tmp_path, *arguments, **settings)
 
-    def make(name="run", seed=0, width=4, data=None, model="fino", **settings):
-        folder = tmp_path / name
-        path = tmp_path / f"{name}.h5"
-        data = save_data(data if data is not None else waves(), path)
-        settings = {"width": width, "levels": 0, **settings} if model == "fino" else settings
-        emulator = fino.build(model, data, seed=seed, **settings)
-        fino.save(emulator, folder / "model")
-        (folder / "data.json").write_text(json.dumps(describe_data(data)))
-        (folder / "settings.json").write_text(json.dumps({"seed": seed, "minutes": 1.0}))
-        lines = [
-            {"step": i, "loss": 1 / (i + 1), "cpu_seconds": 0.5 * i, "validation": 1 / (i + 2)}
-            for i in range(5)
-        ]
-        (folder / "metrics.jsonl").write_text("\n".join(json.dumps(line) for line in lines) + "\n")
-        return folder
 
-    return make
+@pytest.fixture(scope="session")
+def make_run_in():
+    return run_folder

@@ -1,0 +1,184 @@
+"""Figures: drawn for lines, planes, volumes and steady fields, the same bytes every time."""
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fino.grid import Grid
+from fino.report import curves, figures, look
+from fino.report.film import film, gradient
+from fino.report.movie import movie, pictures
+from fino.report.scene import Scene
+
+
+def scene(points=(24,), frames=5, channels=1, **facts):
+    stream = np.random.default_rng(0)
+    truth = stream.normal(size=(frames, channels, *points)).cumsum(axis=2)
+    prediction = truth + 0.1 * stream.normal(size=truth.shape)
+    grid = Grid(points, ((0.0, 1.0),) * len(points), "periodic")
+    fields = ("u", "v", "w")[:channels]
+    return Scene(truth, prediction, 0.1 * np.arange(frames), grid, fields, **facts)
+
+
+def test_truth_and_prediction_share_one_scale_and_the_error_is_centred():
+    figure = figures.fields(scene((8, 8)), count=2)
+    images = [axes.images[0] for axes in figure.axes if axes.images]
+    limits = [image.get_clim() for image in images]
+    assert len(images) == 6
+    assert len(set(limits[:4])) == 1
+    low, high = limits[5]
+    assert low == -high
+
+
+@pytest.mark.parametrize("points", [(24,), (8, 12), (6, 6, 4)])
+def test_fields_are_drawn_in_any_dimension(points, tmp_path):
+    path = look.save(figures.fields(scene(points), count=3), tmp_path / "fields.png")
+    with Image.open(path) as image:
+        assert min(image.size) > 300
+        assert len(np.unique(np.asarray(image.convert("L")))) > 20
+
+
+def test_steady_fields_show_what_was_given():
+    steady = scene((8, 8), frames=1, steady=True, given=np.ones((1, 8, 8)))
+    titles = [axes.get_title() for axes in figures.fields(steady).axes if axes.images]
+    assert titles == ["input", "truth", "model", "error"]
+
+
+def test_axes_carry_names_and_units():
+    figure = figures.fields(scene(units=("m",)))
+    assert figure.axes[0].get_ylabel() == "u (m)"
+    assert scene(units=("1",)).label(0) == "u"
+    figure = figures.space_time(scene())
+    assert figure.axes[0].get_ylabel() == "time"
+    with pytest.raises(ValueError, match="not in 2D"):
+        figures.space_time(scene((8, 8)))
+
+
+def test_north_is_up_on_a_sphere():
+    grid = Grid((3, 4), ((90.0, -90.0), (0.0, 360.0)), ("neumann", "periodic"))
+    field = np.arange(12.0).reshape(1, 1, 3, 4)
+    world = Scene(field, field, [0.0], grid, ("p",), sphere=True)
+    np.testing.assert_array_equal(world.picture(field[0, 0])[0], [0, 1, 2, 3])
+    assert world.tallness == 0.5
+    flat = scene((3, 4))
+    np.testing.assert_array_equal(flat.picture(field[0, 0])[-1], [0, 4, 8])
+
+
+def test_errors_grow_on_a_logarithmic_axis():
+    figure = curves.error_over_time(
+        [0, 1, 2], {"a": [0, 1, 2], "b": [None, 2, 3]}, ([0] * 3, [1] * 3)
+    )
+    (axes,) = figure.axes
+    assert axes.get_yscale() == "log"
+    assert [line.get_label() for line in axes.get_lines()] == ["a", "b"]
+    assert len({line.get_linestyle() for line in axes.get_lines()}) == 2
+
+
+def test_spectra_and_training_are_drawn():
+    figure = curves.spectra(
+        [0, 1, 2], {"truth": [1, 0.1, 0.0], "m": [1, 0.1, 0.01], "error": [0.1] * 3}
+    )
+    assert len(figure.axes[0].get_lines()) == 3
+    records = [
+        {
+            "cpu_seconds": i,
+            "loss": 1 / (i + 1),
+            "nrmse": 0.5 if i % 2 else None,
+            "horizon": 1 + i // 2,
+        }
+        for i in range(4)
+    ]
+    labels = [line.get_label() for line in curves.training_curve(records).axes[0].get_lines()]
+    assert labels[:2] == ["validation, nRMSE of the rollout", "training loss"]
+
+
+def test_the_pareto_line_joins_what_nothing_beats():
+    rows = [
+        {"name": "small", "c": 1.0, "e": 3.0},
+        {"name": "wasteful", "c": 2.0, "e": 4.0},
+        {"name": "large", "c": 3.0, "e": 1.0, "spread": 0.1},
+        {"name": "unknown", "c": None, "e": 1.0},
+    ]
+    (axes,) = curves.pareto(rows, "c", "e", ("cost", "error")).axes
+    line = axes.get_lines()[0]
+    assert list(line.get_xdata()) == [1.0, 3.0]
+    assert {text.get_text() for text in axes.texts} == {"small", "wasteful", "large"}
+
+
+def test_figures_are_the_same_bytes_every_time(tmp_path):
+    for ending in ("svg", "png"):
+        first = look.save(figures.fields(scene()), tmp_path / f"a.{ending}").read_bytes()
+        again = look.save(figures.fields(scene()), tmp_path / f"a.{ending}").read_bytes()
+        assert first == again
+
+
+def test_inline_figures_take_the_ink_of_the_page():
+    svg = look.inline(figures.fields(scene((8, 8))), "maps")
+    assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>")
+    assert "currentColor" in svg and look.INK not in svg
+    assert 'id="maps-' in svg and "<metadata>" not in svg
+    opening = svg[: svg.index(">")]
+    assert "viewBox" in opening and " width=" not in opening
+
+
+def test_drawing_leaves_matplotlib_as_it_was():
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    look.inline(figures.fields(scene()), "x")
+    assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.parametrize("points", [(24,), (8, 8)])
+def test_a_movie_has_a_picture_for_every_frame(points, tmp_path):
+    path = movie(scene(points), tmp_path / "film.gif")
+    with Image.open(path) as image:
+        assert image.n_frames == 5
+    drawn = list(pictures(scene(points)))
+    assert len({frame.shape for frame in drawn}) == 1
+    assert not np.array_equal(drawn[0], drawn[-1])
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="no ffmpeg")
+def test_a_movie_can_be_mp4(tmp_path):
+    path = movie(scene((8, 8)), tmp_path / "film.mp4")
+    words = ["ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames"]
+    said = subprocess.run([*words, "-of", "csv=p=0", path], capture_output=True, text=True)
+    assert said.stdout.strip() == "5"
+
+
+def test_movies_of_another_kind_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"should end in .gif or .mp4"):
+        movie(scene(), tmp_path / "film.avi")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ValueError, match="mp4 needs ffmpeg"):
+        movie(scene(), tmp_path / "film.mp4")
+
+
+def test_a_film_of_lines_is_numbers_and_a_film_of_planes_is_strips():
+    lines = film(scene())
+    assert lines["kind"] == "lines"
+    assert len(lines["lines"]["truth"]) == 5 and len(lines["lines"]["truth"][0]) == 24
+    maps = film(scene((8, 12)))
+    assert maps["kind"] == "maps"
+    assert all(strip.startswith("data:image/png;base64,") for strip in maps["strips"].values())
+    assert gradient("viridis").count("rgb(") == 12
+
+
+def test_a_blow_up_can_still_be_drawn(tmp_path):
+    broken = scene((8, 8))
+    broken.prediction[2:] = np.nan
+    look.save(figures.fields(broken), tmp_path / "broken.png")
+    assert film(broken)["kind"] == "maps"
+    assert (tmp_path / "broken.png").stat().st_size > 1000
+
+
+def test_a_scene_that_does_not_fit_is_refused():
+    grid = Grid((4,), ((0, 1),), "periodic")
+    with pytest.raises(ValueError, match="the shape of the truth"):
+        Scene(np.zeros((2, 1, 4)), np.zeros((3, 1, 4)), [0, 1], grid, ("u",))
+    with pytest.raises(ValueError, match="with 3 times on a"):
+        Scene(np.zeros((2, 1, 4)), np.zeros((2, 1, 4)), [0, 1, 2], grid, ("u",))

@@ -1,0 +1,156 @@
+"""The page: whole, alone, and right in a browser."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+
+import fino
+from fino.evaluation.evaluate import evaluate
+from fino.report.page import write_report
+
+
+class Reader(HTMLParser):
+    """What a page asks for, and whether its elements close."""
+
+    VOID = frozenset({"meta", "link", "input", "br", "img", "line", "path", "use", "hr"})
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.asked, self.words = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.asked += [v for k, v in attributes if k in ("src", "href", "xlink:href", "srcset")]
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def read(path):
+    reader = Reader()
+    reader.feed(path.read_text())
+    assert not reader.open
+    return reader
+
+
+@pytest.fixture(scope="module")
+def line(make_run_in, make_waves, tmp_path_factory):
+    """A run on a line, scored and reported, its data with a title that wants to be markup."""
+    data = make_waves(title="<script>alert(1)</script>", flaws=("a < b & c",))
+    folder = make_run_in(tmp_path_factory.mktemp("line"), data=data, training=True)
+    scores = evaluate(folder)
+    written = write_report(folder, movie=folder / "out.gif")
+    return folder, scores, written
+
+
+def test_a_run_becomes_one_page_that_needs_nothing_else(line):
+    folder, _, written = line
+    page = read(folder / "report.html")
+    assert all(address.startswith(("data:", "#")) for address in page.asked)
+    text = " ".join(" ".join(page.words).split())
+    for words in (
+        "fino on",
+        "The rollout",
+        "Scores",
+        "Truth, prediction, error",
+        "The whole history at once",
+        "How the error grows",
+        "Energy at each wavenumber",
+        "Training",
+        "What the model is",
+        "learned time step",
+        "The data",
+        "How to get this again",
+        "data SHA-256",
+        f"fino {fino.__version__}",
+    ):
+        assert words in text, words
+    figures = {path.name for path in (folder / "figures").iterdir()}
+    assert {"fields-u.png", "fields-u.svg", "error-over-time.svg", "training.png"} <= figures
+    assert (folder / "out.gif").is_file()
+    assert set(written) == {"page", "figures", "movie"}
+
+
+def test_the_numbers_on_the_page_are_those_of_the_scores(line):
+    folder, scores, _ = line
+    text = (folder / "report.html").read_text()
+    for score in scores.metrics.values():
+        assert f"{score.value:.3g}" in text
+    assert scores.model["sha256"] in text and scores.data["sha256"] in text
+    assert scores.verdict["sentence"] in text
+
+
+def test_words_from_the_data_cannot_become_markup(line):
+    text = (line[0] / "report.html").read_text()
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text and "a &lt; b &amp; c" in text
+
+
+def test_the_commands_on_the_page_are_whole(line):
+    folder = line[0]
+    text = (folder / "report.html").read_text()
+    train = re.search(r"fino train (.*)", text).group(1)
+    path = json.loads((folder / "data.json").read_text())["path"]
+    assert f"--data {path}" in train and "--model.width 4" in train and "--model.levels 0" in train
+    assert "--train.minutes 1.0" in train
+    assert f"fino evaluate {folder}" in text
+
+
+def test_planes_with_channels_and_rivals_have_a_page_too(make_run, make_waves):
+    data = make_waves(points=(8, 8), channels=2)
+    folders = [make_run(name, data=data, width=width) for name, width in (("a", 4), ("b", 6))]
+    for folder in folders:
+        evaluate(folder)
+    write_report(folders[0], rivals=folders[1:])
+    text = (folders[0] / "report.html").read_text()
+    assert 'class="film maps"' in text and "Truth, prediction, error: v" in text
+    assert "Beside its rivals" in text and "fino width=6" in text
+    assert "Error against the cost of a step" in text
+    other = make_run("c", data=make_waves(seed=3))
+    evaluate(other)
+    with pytest.raises(ValueError, match="not scored on the same data"):
+        write_report(folders[0], rivals=[other])
+
+
+def test_a_steady_run_that_was_not_scored_is_scored_first(make_run, make_waves):
+    folder = make_run("steady", data=make_waves(points=(8, 8), frames=2, steady=True))
+    write_report(folder)
+    text = (folder / "report.html").read_text()
+    assert "The rollout" not in text and "find u" in text
+    assert (folder / "scores.json").is_file()
+
+
+def test_a_sample_that_is_not_there_is_refused(make_run):
+    with pytest.raises(ValueError, match="The test part has samples 0 to 0, not 7"):
+        write_report(make_run(), sample=7)
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
+@pytest.mark.parametrize("points", [(16,), (8, 8)])
+def test_the_page_opens_without_a_request_or_a_complaint(make_run, make_waves, tmp_path, points):
+    folder = make_run(data=make_waves(points=points))
+    write_report(folder)
+    log, picture = tmp_path / "net.json", tmp_path / "page.png"
+    words = [
+        *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),
+        *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
+        *("--disable-sync", f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr"),
+        *("--virtual-time-budget=2000", f"--log-net-log={log}", f"--screenshot={picture}"),
+        *("--window-size=800,3000", f"file://{folder / 'report.html'}"),
+    ]
+    said = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert "CONSOLE" not in said.stderr
+    events = json.loads(log.read_text())["events"]
+    asked = [e["params"].get("url", "") for e in events if "params" in e]
+    assert not [url for url in asked if url.startswith(("http:", "https:", "ws:"))]
+    assert picture.stat().st_size > 20_000
