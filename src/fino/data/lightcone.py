@@ -24,18 +24,23 @@ from fino.data.dataset import Dataset
 
 __all__ = ["LightCone", "light_cone"]
 
-#: Trajectories that the estimate looks at, and the share of them that may be faster than it says.
-_SAMPLES = 32
-_FASTER = 0.05
+#: Trajectories, and numbers in all, that the estimate looks at; the share of trajectories that
+#: may be faster than it says.
+_SAMPLES = 128
+_NUMBERS = 2**26
+_FASTER = 0.01
 
 #: An eigenvalue counts if it carries this share of a wave's energy and keeps this much a step.
 _SHARE = 0.05
-_KEPT = 0.3
+_KEPT = 0.6
+
+#: A wave is followed where it has this share of a trajectory's energy.
+_STRONG = 0.1
 
 #: The waves see the mean speed on their way.  Where they do not follow a linear map to this
-#: precision, speeds differ from place to place, and the fastest place is about a quarter faster.
+#: precision, speeds differ from place to place, and the fastest place is about a fifth faster.
 _LINEAR = 1e-6
-_FASTEST_PLACE = 1.25
+_FASTEST_PLACE = 1.2
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,9 @@ def _lines(data: Dataset) -> list[tuple[np.ndarray, bool]]:
     A wave that crosses the plane moves along each axis of such an average as it would alone.
     """
     part = data.train.samples or tuple(range(len(data)))
-    chosen = [part[i] for i in np.unique(np.linspace(0, len(part) - 1, _SAMPLES).astype(int))]
+    each = int(np.prod(data.shape[1:], dtype=object))
+    count = max(1, min(len(part), _SAMPLES, _NUMBERS // each))
+    chosen = [part[i] for i in np.linspace(0, len(part) - 1, count).astype(int)]
     dims = data.grid.dims
     averages: list[list[np.ndarray]] = [[] for _ in range(dims)]
     squares = np.zeros(data.channels)
@@ -132,7 +139,7 @@ def _depth(waves: np.ndarray) -> int:
         if waves.shape[2] < 3 * depth:
             return 1
         left[depth] = np.median([f.left for _, f in _each(waves, depth, 1)])
-    return 2 if left[1] > 1e-4 and left[2] < 0.1 * left[1] else 1
+    return 2 if left[1] > 1e-4 and left[2] < 0.02 * left[1] else 1
 
 
 def _lag(share: float, frames: int) -> int:
@@ -200,7 +207,8 @@ def _each(waves: np.ndarray, depth: int, lag: int) -> list[tuple[tuple[int, int]
         if not enough:
             fits.append(((int(wave) + 1, 0), _fit(waves[wave], depth, lag)))
             continue
-        for i in np.flatnonzero(share[wave] > 1e-4):
+        # A weak wave may be the echo of two others and run at their pace, not at its own.
+        for i in np.flatnonzero(share[wave] > min(_STRONG, 0.5 * share[wave].max())):
             fits.append(((int(wave) + 1, int(i)), _fit(waves[wave, i : i + 1], depth, lag)))
     return fits
 
