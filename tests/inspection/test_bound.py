@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fino.inspection.bound import geometric_sum, interpolated_growth, judge
+from fino.inspection.bound import geometric_sum, judge
 from fino.inspection.lipschitz import lipschitz
 from fino.inspection.step import BufferStep
 
@@ -63,12 +63,7 @@ def test_a_bound_is_useful_until_it_exceeds_the_spread_of_the_data() -> None:
     assert (vacuous.verdict, vacuous.useful_steps) == ("vacuous", 6)
 
 
-def test_growth_between_measurements_is_geometric_and_goes_on_at_the_last_rate() -> None:
-    found = interpolated_growth({1: 2.0, 3: 8.0, 4: 8.0}, 7)
-    np.testing.assert_allclose(found, [1, 2, 4, 8, 8, 8, 8])
-
-
-def test_the_linearised_bound_uses_measured_growth() -> None:
-    found = judge(0.1, 3.0, np.zeros((1, 4)), spread=1.0, growth={1: 1.0, 2: 1.0})
-    np.testing.assert_allclose(found.linearised, [0.1, 0.2, 0.3, 0.4])
-    assert (found.useful_steps, found.linearised_useful_steps) == (2, 4)
+def test_the_growth_bound_sums_what_becomes_of_each_error() -> None:
+    found = judge(0.1, 3.0, np.zeros((1, 4)), spread=1.0, growth=np.array([1.0, 1.0, 2.0, 0.0]))
+    np.testing.assert_allclose(found.grown, [0.1, 0.2, 0.4, 0.4])
+    assert (found.useful_steps, found.grown_useful_steps) == (2, 4)

@@ -18,17 +18,17 @@ def embedded(weights: np.ndarray, radius: int) -> np.ndarray:
 
 
 LINES = {
-    "∂x second": ([-0.5, 0, 0.5], 1, "∂x", 2, "∂x, central, second order"),
-    "∂x fourth": ([1 / 12, -8 / 12, 0, 8 / 12, -1 / 12], 1, "∂x", 4, "∂x, central, fourth order"),
-    "upwind from the left": ([-1, 1, 0], 1, "∂x", 1, "∂x, backward, first order"),
-    "upwind from the right": ([0, -1, 1], 1, "∂x", 1, "∂x, forward, first order"),
-    "∂xx second": ([1, -2, 1], 2, "∂xx", 2, "∂xx, central, second order"),
+    "∂x second": ([-0.5, 0, 0.5], 1, "∂x", 2, "∂x central, order 2"),
+    "∂x fourth": ([1 / 12, -8 / 12, 0, 8 / 12, -1 / 12], 1, "∂x", 4, "∂x central, order 4"),
+    "upwind from the left": ([-1, 1, 0], 1, "∂x", 1, "∂x backward, order 1"),
+    "upwind from the right": ([0, -1, 1], 1, "∂x", 1, "∂x forward, order 1"),
+    "∂xx second": ([1, -2, 1], 2, "∂xx", 2, "∂xx central, order 2"),
     "∂xx fourth": (
         [-1 / 12, 16 / 12, -30 / 12, 16 / 12, -1 / 12],
         2,
         "∂xx",
         4,
-        "∂xx, central, fourth order",
+        "∂xx central, order 4",
     ),
     "identity": ([0, 1, 0], 0, "identity", None, "identity"),
 }
@@ -58,7 +58,7 @@ def test_the_laplacians_are_told_apart_and_are_of_second_order(
 ) -> None:
     report = stencil_report(weights.astype(np.float32), (H, H))
     assert (report.operator, report.order) == ("∇²", 2)
-    assert report.nearest.name == f"∇², {points}-point, second order"
+    assert report.nearest.name == f"∇² {points}-point, order 2"
     assert report.nearest.distance < 1e-6
     assert dict(report.terms)[(2, 0)] == pytest.approx(1.0, rel=1e-5)
 
@@ -80,7 +80,7 @@ def test_the_mixed_derivative_and_a_stretched_grid_are_recognised() -> None:
     stretched[1, :] += np.array([1, -2, 1]) / (2 * H) ** 2
     report = stencil_report(stretched, (H, 2 * H))
     assert (report.operator, report.order) == ("∇²", 2)
-    assert report.nearest.name == "∇², 5-point, second order"
+    assert report.nearest.name == "∇² 5-point, order 2"
 
 
 def test_moments_are_taylor_coefficients() -> None:
@@ -107,7 +107,7 @@ def test_the_symbol_of_a_plane_stencil_along_an_axis_is_that_of_its_line() -> No
 def test_noise_on_a_stencil_is_reported_as_distance() -> None:
     noisy = np.array([-0.5, 0.05, 0.5])
     report = stencil_report(noisy, (1.0,))
-    assert report.nearest.name == "∂x, central, second order"
+    assert report.nearest.name == "∂x central, order 2"
     assert report.nearest.distance == pytest.approx(0.05 / np.linalg.norm(noisy))
 
 

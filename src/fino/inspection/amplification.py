@@ -32,7 +32,9 @@ __all__ = ["Amplification", "amplification", "impulse_response", "is_equivariant
 
 #: Companion matrices up to this size are solved whole; larger ones for their largest eigenvalues.
 _WHOLE = 420
-_LARGEST = 8
+_LARGEST = 12
+#: Factors kept for each wave.
+_KEPT = 12
 #: Bloch waves looked at on a grid of several dimensions, before only axes and diagonal are.
 _MANY = 150
 _CHUNK = 32
@@ -40,17 +42,23 @@ _CHUNK = 32
 
 @dataclass(frozen=True, eq=False)
 class Amplification:
-    """The largest amplification factor of each wave.
+    """The amplification factors of each wave.
 
-    `wavenumbers` (n, dims) counts waves over the domain, `factors` (n,) is complex; `points`
-    are the cells of the domain and `state` the constant it was linearised about.
+    `wavenumbers` (n, dims) counts waves over the domain; `modes` holds, for each of them, its
+    complex factors, the largest first: a history of K frames gives a wave up to K of them.
+    `points` are the cells of the domain and `state` the constant it was linearised about.
     """
 
     wavenumbers: np.ndarray
-    factors: np.ndarray
+    modes: tuple[np.ndarray, ...]
     points: tuple[int, ...]
     state: tuple[float, ...]
     tolerance: float = 1e-3
+
+    @property
+    def factors(self) -> np.ndarray:
+        """The largest factor of each wave."""
+        return np.array([values[0] for values in self.modes])
 
     @property
     def growth(self) -> np.ndarray:
@@ -71,10 +79,10 @@ class Amplification:
             if self.growth[i] > 1 + self.tolerance
         ]
 
-    def factor(self, *wavenumber: int) -> complex | None:
-        """The factor of one wave, None if it was not looked at."""
-        found = (self.wavenumbers == np.array(wavenumber)).all(axis=1)
-        return complex(self.factors[found][0]) if found.any() else None
+    def modes_of(self, *wavenumber: int) -> np.ndarray:
+        """All factors of one wave, none if it was not looked at."""
+        found = np.flatnonzero((self.wavenumbers == np.array(wavenumber)).all(axis=1))
+        return self.modes[found[0]] if len(found) else np.empty(0, dtype=complex)
 
     def along(self, axis: int) -> tuple[np.ndarray, np.ndarray]:
         """Wavenumbers and factors of the waves that run along one axis."""
@@ -99,16 +107,18 @@ def amplification(
         raise ValueError(f"a grid of {points} cells should be a multiple of the stride {stride}.")
     response = impulse_response(stepper, state, points, history, stride)
     blocks = _symbols(response, points, stride)
-    best: dict[tuple[int, ...], complex] = {}
+    modes: dict[tuple[int, ...], list[complex]] = {}
     for bloch in _bloch_waves(points, stride):
         values, newest = _eigenpairs(blocks[bloch], history)
         waves = _dominant_waves(newest, bloch, points, stride, len(state))
         for value, (wave, turned) in zip(values, waves, strict=True):
-            if wave not in best or abs(value) > abs(best[wave]):
-                best[wave] = complex(np.conj(value) if turned else value)
-    wavenumbers = np.array(sorted(best), dtype=int).reshape(-1, dims)
-    factors = np.array([best[tuple(k)] for k in wavenumbers.tolist()])
-    return Amplification(wavenumbers, factors, points, tuple(float(v) for v in state))
+            modes.setdefault(wave, []).append(complex(np.conj(value) if turned else value))
+    every = tuple(
+        np.array(sorted(modes[wave], key=abs, reverse=True)[:_KEPT]) for wave in sorted(modes)
+    )
+    wavenumbers = np.array(sorted(modes), dtype=int).reshape(-1, dims)
+    constant = tuple(float(v) for v in state)
+    return Amplification(wavenumbers, every, points, constant)
 
 
 def impulse_response(

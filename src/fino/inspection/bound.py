@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["ErrorBound", "geometric_sum", "interpolated_growth", "judge"]
+__all__ = ["ErrorBound", "geometric_sum", "judge"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class ErrorBound:
     """The bound beside the measured error over the steps of a rollout.
 
     All in units of the channels' own spread; `measured` is the worst held-out trajectory,
-    `typical` the mean one.  `linearised` replaces C^j by the measured growth over j steps.
+    `typical` the mean one.  `grown` replaces C^j by the measured growth over j steps.
     """
 
     epsilon: float
@@ -36,7 +36,7 @@ class ErrorBound:
     measured: np.ndarray
     typical: np.ndarray
     spread: float
-    linearised: np.ndarray | None = None
+    grown: np.ndarray | None = None
 
     @property
     def useful_steps(self) -> int:
@@ -44,10 +44,10 @@ class ErrorBound:
         return _steps_below(self.bound, self.spread)
 
     @property
-    def linearised_useful_steps(self) -> int | None:
-        if self.linearised is None:
+    def grown_useful_steps(self) -> int | None:
+        if self.grown is None:
             return None
-        return _steps_below(self.linearised, self.spread)
+        return _steps_below(self.grown, self.spread)
 
     @property
     def verdict(self) -> str:
@@ -67,35 +67,19 @@ def geometric_sum(constant: float, steps: int) -> np.ndarray:
         return np.cumsum(np.power(float(constant), np.arange(steps)))
 
 
-def interpolated_growth(growth: dict[int, float], steps: int) -> np.ndarray:
-    """Growth over 0 … steps − 1 steps from measurements at a few, geometric in between.
-
-    Past the last measurement it goes on at the last measured rate.
-    """
-    known = sorted({0: 1.0, **growth}.items())
-    at = np.array([j for j, _ in known], dtype=float)
-    logs = np.log(np.maximum([g for _, g in known], 1e-30))
-    wanted = np.arange(steps, dtype=float)
-    inside = np.interp(wanted, at, logs)
-    if len(at) > 1:
-        rate = (logs[-1] - logs[-2]) / (at[-1] - at[-2])
-        inside = np.where(wanted > at[-1], logs[-1] + rate * (wanted - at[-1]), inside)
-    with np.errstate(over="ignore"):
-        return np.exp(inside)
-
-
 def judge(
     epsilon: float,
     constant: float,
     errors: np.ndarray,
     spread: float,
-    growth: dict[int, float] | None = None,
+    growth: np.ndarray | None = None,
 ) -> ErrorBound:
-    """The bound for measured ε and C beside measured errors (trajectories, steps)."""
+    """The bound for measured ε and C beside measured errors (trajectories, steps).
+
+    `growth` (steps,) is what becomes of an error after 0, 1, 2 … steps.
+    """
     steps = errors.shape[1]
-    linearised = None
-    if growth:
-        linearised = epsilon * np.cumsum(interpolated_growth(growth, steps))
+    grown = None if growth is None else epsilon * np.cumsum(growth[:steps])
     return ErrorBound(
         epsilon,
         constant,
@@ -103,7 +87,7 @@ def judge(
         errors.max(axis=0),
         errors.mean(axis=0),
         spread,
-        linearised,
+        grown,
     )
 
 

@@ -40,7 +40,6 @@ _ON_A_LINE: tuple[tuple[str, int, int, tuple[float, ...]], ...] = (
 )
 _BINOMIAL = np.array((1 / 4, 1 / 2, 1 / 4))
 _BOX = np.full(3, 1 / 3)
-_ORDINAL = {1: "first", 2: "second", 4: "fourth"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +114,7 @@ def _along(
     lines = [np.ones(1)] * dims
     lines[axis] = np.array(weights) / spacing[axis] ** derivative
     alpha = tuple(derivative * int(a == axis) for a in range(dims))
-    title = f"{_name_one(alpha)}, {name}, {_ORDINAL[order]} order"
+    title = f"{_name_one(alpha)} {name}, order {order}"
     return Classical(title, ((alpha, 1.0),), order, _outer(lines))
 
 
@@ -134,10 +133,10 @@ def _laplacians(spacing: tuple[float, ...]) -> list[Classical]:
             middle[width // 2] = 1
             total += _outer([line / h**2 if a == axis else middle for a in range(dims)])
         points = 1 + dims * (width - 1)
-        found.append(Classical(f"∇², {points}-point, {_ORDINAL[order]} order", terms, order, total))
+        found.append(Classical(f"∇² {points}-point, order {order}", terms, order, total))
     if dims == 2 and math.isclose(*spacing, rel_tol=1e-6):
         nine = np.array(((1, 4, 1), (4, -20, 4), (1, 4, 1))) / (6 * spacing[0] ** 2)
-        found.append(Classical("∇², 9-point, second order", terms, 2, nine))
+        found.append(Classical("∇² 9-point, order 2", terms, 2, nine))
     return found
 
 
@@ -147,9 +146,7 @@ def _mixed(pair: tuple[int, int], spacing: tuple[float, ...]) -> Classical:
     for axis in pair:
         lines[axis] = np.array((-1 / 2, 0, 1 / 2)) / spacing[axis]
     alpha = tuple(int(a in pair) for a in range(dims))
-    return Classical(
-        f"{_name_one(alpha)}, central, second order", ((alpha, 1.0),), 2, _outer(lines)
-    )
+    return Classical(f"{_name_one(alpha)} central, order 2", ((alpha, 1.0),), 2, _outer(lines))
 
 
 def _sobel(axis: int, spacing: tuple[float, ...]) -> Classical:
@@ -157,15 +154,15 @@ def _sobel(axis: int, spacing: tuple[float, ...]) -> Classical:
     lines = [_BINOMIAL] * dims
     lines[axis] = np.array((-1 / 2, 0, 1 / 2)) / spacing[axis]
     alpha = tuple(int(a == axis) for a in range(dims))
-    title = f"{_name_one(alpha)}, smoothed across (Sobel), second order"
+    title = f"{_name_one(alpha)} smoothed across, order 2"
     return Classical(title, ((alpha, 1.0),), 2, _outer(lines))
 
 
 def _means(dims: int) -> list[Classical]:
     terms: Terms = (((0,) * dims, 1.0),)
     return [
-        Classical("mean, binomial", terms, 2, _outer([_BINOMIAL] * dims)),
-        Classical("mean, box", terms, 2, _outer([_BOX] * dims)),
+        Classical("binomial mean", terms, 2, _outer([_BINOMIAL] * dims)),
+        Classical("box mean", terms, 2, _outer([_BOX] * dims)),
     ]
 
 
@@ -178,5 +175,5 @@ def _shifts(dims: int) -> list[Classical]:
             weights = np.zeros((3,) * dims)
             weights[tuple(s + 1 for s in step)] = 1
             where = ", ".join(f"{AXES[a]}{s:+d}" for a, s in enumerate(step) if s)
-            found.append(Classical(f"copy of the cell at {where}", terms, 1, weights))
+            found.append(Classical(f"copy from {where}", terms, 1, weights))
     return found

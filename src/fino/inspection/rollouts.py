@@ -11,9 +11,9 @@ from torch import Tensor
 
 from fino.inspection.step import size
 from fino.model.rollout import AnyStepper, frames, rollout
-from fino.shapes import Trajectory
+from fino.shapes import Field, Trajectory
 
-__all__ = ["Bounded", "bounded_rollout", "rollout_errors", "spread_of", "visited_buffers"]
+__all__ = ["Bounded", "Errors", "bounded_rollout", "rollout_errors", "spread_of", "visited_buffers"]
 
 
 @dataclass(frozen=True)
@@ -31,22 +31,35 @@ class Bounded:
     excess: float
 
 
-def rollout_errors(
-    stepper: AnyStepper, truth: Trajectory, history: int, scale: Tensor
-) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of the rollout and of single steps from true histories, each (b, t − K)."""
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Errors (b, t − K) of the rollout and of single steps from true histories, in spreads.
+
+    `examples` are a few single-step errors as fields (n, c, *space).
+    """
+
+    rolled: np.ndarray
+    single: np.ndarray
+    examples: Field
+
+
+def rollout_errors(stepper: AnyStepper, truth: Trajectory, history: int, scale: Tensor) -> Errors:
+    """Roll out from the first history, and step once from every other."""
     over_space = scale.view(-1, *[1] * (truth.dim() - 3))
     steps = truth.shape[1] - history
     predicted = rollout(stepper, truth[:, :history], steps)
-    rolled, single = [], []
+    rolled, single, examples = [], [], []
     with torch.no_grad():
         for t in range(steps):
             exact = truth[:, history + t]
-            once = stepper(truth[:, t : t + history])
+            wrong = (stepper(truth[:, t : t + history]) - exact) / over_space
             rolled.append(size((predicted[:, t] - exact) / over_space).double().numpy())
-            single.append(size((once - exact) / over_space).double().numpy())
+            single.append(size(wrong).double().numpy())
+            if t in (0, steps // 2, steps - 1):
+                examples.append(wrong[:1])
     errors = np.stack(rolled, axis=1)
-    return np.where(np.isfinite(errors), errors, np.inf), np.stack(single, axis=1)
+    finite = np.where(np.isfinite(errors), errors, np.inf)
+    return Errors(finite, np.stack(single, axis=1), torch.cat(examples))
 
 
 def spread_of(stepper: Any, truth: Trajectory, scale: Tensor) -> float:

@@ -48,6 +48,13 @@ class Nearest:
     name: str
     scale: float
     distance: float
+    terms: Terms
+
+    @property
+    def axis(self) -> int:
+        """The axis that its derivative looks along; the first if it looks along none or many."""
+        alpha = self.terms[0][0]
+        return next((axis for axis, power in enumerate(alpha) if power), 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +93,15 @@ class StencilReport:
     moments: dict[tuple[int, ...], float]
     nearest: Nearest
 
-    def symbol(self, axis: int = 0, samples: int = 64) -> Symbol:
-        return symbol(self.weights, self.spacing, self.terms, axis, samples)
+    def symbol(self, axis: int = 0) -> Symbol:
+        """Against the operator that its own moments name."""
+        return symbol(self.weights, self.spacing, self.terms, axis)
+
+    def symbol_of_nearest(self) -> Symbol:
+        """Against the derivative of the nearest textbook stencil, scaled alike."""
+        near = self.nearest
+        scaled = tuple((alpha, near.scale * c) for alpha, c in near.terms)
+        return symbol(self.weights, self.spacing, scaled, near.axis)
 
     def __str__(self) -> str:
         order = "exact" if self.order is None else f"order {self.order}"
@@ -196,7 +210,7 @@ def nearest_classical(stencils: np.ndarray, spacing: Sequence[float]) -> list[Ne
     distance = np.where(size > 0, left / np.maximum(size, 1e-300), 1.0)
     scale = shared / norms[best]
     return [
-        Nearest(table[b].name, float(s), float(d))
+        Nearest(table[b].name, float(s), float(d), table[b].terms)
         for b, s, d in zip(best, scale, distance, strict=True)
     ]
 

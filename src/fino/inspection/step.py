@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fino.model.emulator import Emulator
 from fino.model.fused import plain_blocks
@@ -57,7 +58,7 @@ class BufferStep:
         The step runs once.  Jᵀ w is its backward pass; that pass is linear in w, so J v is the
         backward pass of the backward pass.
         """
-        with plain_blocks(), torch.enable_grad():
+        with plain_blocks(), sdpa_kernel(SDPBackend.MATH), torch.enable_grad():
             x = buffer.detach().requires_grad_()
             y = self(x)
             dual = torch.zeros_like(y).requires_grad_()

@@ -56,7 +56,7 @@ class TrueStep:
         """
         grid, channels = self.solver.grid, len(state)
         frame = state.double().view(-1, *[1] * grid.dims).expand(channels, *grid.points)
-        waves, factors = [], []
+        waves, modes = [], []
         x = torch.arange(grid.points[0], dtype=torch.float64) / grid.points[0]
         for k in _wavenumbers(grid.points[0]):
             line = torch.cos(2 * math.pi * k * x).view(-1, *[1] * (grid.dims - 1))
@@ -69,9 +69,9 @@ class TrueStep:
             matrix = (answer.to(wave.dtype) * wave).mean(dim=2) / norm
             values = np.linalg.eigvals(matrix.numpy().T)
             waves.append((k, *[0] * (grid.dims - 1)))
-            factors.append(values[np.argmax(np.abs(values))])
+            modes.append(values[np.argsort(-np.abs(values))])
         constant = tuple(float(v) for v in state)
-        return Amplification(np.array(waves), np.array(factors), grid.points, constant)
+        return Amplification(np.array(waves), tuple(modes), grid.points, constant)
 
     def _growth(self, frame: Field, changes: Field) -> Tensor:
         return size(self._answer(frame, changes)) / size(changes)
@@ -120,6 +120,6 @@ def true_step(data: Dataset, scale: Tensor) -> tuple[TrueStep | None, str]:
 
 
 def _wavenumbers(points: int) -> list[int]:
-    """A dozen wavenumbers from the longest wave to the shortest."""
+    """The constant, and a dozen wavenumbers from the longest wave to the shortest."""
     spaced = np.unique(np.round(np.geomspace(1, points // 2, _WAVES)).astype(int))
-    return [int(k) for k in spaced]
+    return [0, *(int(k) for k in spaced)]

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fino.inspection.amplification import Amplification
 from fino.inspection.stability import Stability
 
@@ -103,14 +105,14 @@ def _stencil_table(found: Inspection) -> WordTable:
         name, share = next(iter(layer.nearest.items()))
         rows.append(
             (
-                layer.name,
+                _place(layer.name),
                 str(layer.stencils),
                 f"{name} ({share:.0%})",
                 f"{layer.distance:.2f}",
                 f"{layer.chance:.2f}",
             )
         )
-    columns = ("layer", "stencils", "mostly nearest to (share of weight)", "distance", "chance")
+    columns = ("layer", "stencils", "mostly nearest to", "distance", "chance")
     return WordTable("Stencils by layer", columns, rows)
 
 
@@ -123,14 +125,14 @@ def _strongest_table(found: Inspection) -> WordTable:
         order = "exact" if report.order is None else str(report.order)
         rows.append(
             (
-                f"{name} {one.input}→{one.output}",
+                f"{_place(name)} {one.input}→{one.output}",
                 report.operator,
                 order,
                 f"{nearest.scale:.2g} × {nearest.name}",
                 f"{nearest.distance:.2f}",
             )
         )
-    columns = ("stencil", "leading operator", "order", "nearest in the textbooks", "distance")
+    columns = ("stencil", "operator", "order", "nearest", "distance")
     return WordTable("The strongest stencils", columns, rows)
 
 
@@ -195,12 +197,13 @@ def _measured(stable: Stability) -> list[str]:
         f"step {total} is {_number(bound.typical[-1])} (worst {_number(bound.measured[-1])}), the "
         f"bound {_number(bound.bound[-1])}."
     )
-    if bound.linearised is not None:
-        growth = ", ".join(f"{g:.3g} over {j}" for j, g in stable.growth.items())
+    if bound.grown is not None:
+        chosen = [j for j in (1, 2, 5, 10, 20, 50, 100) if j < len(stable.growth)]
+        growth = ", ".join(f"{stable.growth[j]:.3g} over {j}" for j in chosen)
         lines.append(
-            f"An error in one frame grows at most {growth} steps; summed up, that gives "
-            f"{_number(bound.linearised[-1])} at step {total}, below the spread for "
-            f"{bound.linearised_useful_steps} steps."
+            f"Shaken, the step let an error in one frame grow by {growth} steps; summed up, that "
+            f"is {_number(bound.grown[-1])} at step {total}, below the spread for "
+            f"{bound.grown_useful_steps} steps."
         )
     lines.append(_bounded(stable))
     return lines
@@ -232,13 +235,19 @@ def _waves(factors: Amplification, true: Amplification | None) -> list[str]:
     if true is None:
         return lines
     wave = (1, *[0] * (factors.wavenumbers.shape[1] - 1))
-    mine, exact = factors.factor(*wave), true.factor(*wave)
-    if mine is not None and exact is not None:
+    mine, exact = factors.modes_of(*wave), true.modes_of(*wave)
+    if len(mine) and len(exact):
+        close = mine[np.argmin(np.abs(mine - exact[0]))]
         lines.append(
-            f"The longest wave: |λ| = {abs(mine):.4f} and turns by "
-            f"{math.degrees(cmath.phase(mine)):.1f}° a step; the solver on this grid: "
-            f"{abs(exact):.4f}, {math.degrees(cmath.phase(exact)):.1f}°."
+            f"The longest wave: {_factor(close)} a step; the solver on this grid: "
+            f"{_factor(exact[0])}."
         )
+        lasting = int((np.abs(mine) > 0.95).sum())
+        if lasting > 1:
+            lines.append(
+                f"It has {lasting} factors above 0.95 where one frame of truth has "
+                f"{len(exact)}: the others live in the history alone."
+            )
     grow = true.unstable
     if grow:
         lines.append(f"The solver's own largest |λ| there is {true.radius:.4f}.")
@@ -252,11 +261,11 @@ def _bound_table(stable: Stability) -> WordTable:
     rows = []
     for k in chosen:
         row: list[Any] = [bound.typical[k - 1], bound.measured[k - 1], bound.bound[k - 1]]
-        if bound.linearised is not None:
-            row.append(bound.linearised[k - 1])
+        if bound.grown is not None:
+            row.append(bound.grown[k - 1])
         rows.append((str(k), *(_number(v) for v in row)))
     columns: tuple[str, ...] = ("step K", "error, mean", "error, worst", "ε(C^K−1)/(C−1)")
-    if bound.linearised is not None:
+    if bound.grown is not None:
         columns = (*columns, "ε Σ growth")
     return WordTable("The bound beside the measured error", columns, rows)
 
@@ -274,8 +283,16 @@ def _text_table(table: WordTable) -> list[str]:
     return lines
 
 
+def _place(layer: str) -> str:
+    return layer.replace(".operator.stencil", " stencil").replace(".project", " project")
+
+
 def _wave(k: tuple[int, ...]) -> str:
     return str(k[0]) if len(k) == 1 else f"({', '.join(map(str, k))})"
+
+
+def _factor(value: complex) -> str:
+    return f"|λ| = {abs(value):.4f}, turned by {math.degrees(cmath.phase(value)):.1f}°"
 
 
 def _number(value: float) -> str:

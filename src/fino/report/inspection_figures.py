@@ -193,16 +193,17 @@ def draw_waves(factors: Amplification, true: Amplification | None = None) -> Fig
                 label="the solver on this grid",
             )
         axes.axhline(1.0, color=INK, linewidth=0.8)
-        for wave, growth in factors.unstable[:1]:
-            axes.annotate(
-                f"grows most: k = {wave if len(wave) > 1 else wave[0]}, |λ| = {growth:.3f}",
-                (0.98, 0.96),
-                xycoords="axes fraction",
-                ha="right",
-                va="top",
-                fontsize=9,
-            )
+        growing = factors.unstable
+        title = f"No wave grows: |λ| ≤ {factors.radius:.4f}"
+        if growing:
+            wave, growth = growing[0]
+            title = f"{len(growing)} waves grow, most k = {_wave(wave)}: |λ| = {growth:.3f}"
+        axes.set_title(title)
         axes.set(xlabel="waves over the domain, k", ylabel="|λ| a step", ylim=(0, None))
         axes.grid(True)
         axes.legend(loc="lower left")
         return figure
+
+
+def _wave(wave: tuple[int, ...]) -> str:
+    return str(wave[0]) if len(wave) == 1 else str(wave)

@@ -1,0 +1,58 @@
+"""`fino inspect`: does it see far enough, what did it learn, will it stay stable?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+__all__ = ["inspect"]
+
+
+def inspect(
+    model: Path,
+    *,
+    data: Path | None = None,
+    figures: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Look inside a model: `fino inspect runs/swe`.
+
+    How far it sees against how far its data move, what its stencils, time steps and gates do, and
+    how it grows errors.  A run keeps the result in RUN/inspection, and `fino report` shows it.
+
+    Parameters
+    ----------
+    model
+        A run folder, or a model folder that fino.save wrote.
+    data
+        The data to measure on; the run's own if not given.
+    figures
+        Also write the pictures as PNG files into this folder.
+    json
+        Print the numbers as JSON.
+    """
+    from fino.cli.console import progress, say, say_json, table
+    from fino.inspection.inspect import inspect as inspected
+    from fino.inspection.words import sections
+    from fino.report.inspection_page import write_figures, write_inspection
+
+    with progress("looking inside", quiet=json) as show:
+        found = inspected(model, data, progress=show)
+    kept = write_inspection(found, model / "inspection") if (model / "model").is_dir() else None
+    pictures = write_figures(found, figures) if figures is not None else []
+    if json:
+        say_json(found.to_dict())
+        return
+    for section in sections(found):
+        say(f"[bold]{section.title}[/bold]")
+        for line in section.lines:
+            say(line.replace("[", "\\["))
+        for part in section.tables:
+            table(part.title, part.columns, part.rows)
+        say()
+    if kept is not None:
+        say(f"Numbers and pictures are in {kept}. Next: fino report {model}")
+    if pictures:
+        say(f"Pictures: {', '.join(str(path) for path in pictures)}")
