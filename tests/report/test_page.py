@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -134,23 +135,69 @@ def test_a_sample_that_is_not_there_is_refused(make_run):
         write_report(make_run(), sample=7)
 
 
+#: Runs before the page's own script and leaves what it saw in the title.
+WITNESS = """<script>
+const complaints = [];
+addEventListener("error", (e) => complaints.push("error " + e.message), true);
+addEventListener("securitypolicyviolation", (e) => complaints.push("asked " + e.blockedURI));
+for (const name of ["error", "warn"])
+  console[name] = (...words) => complaints.push(words.join(" "));
+setTimeout(() => {
+  const loaded = performance.getEntriesByType("resource").map((e) => e.name);
+  const asked = loaded.filter((a) => !a.startsWith("data:"));
+  const time = document.getElementById("time").textContent;
+  document.title = JSON.stringify({complaints, asked, time});
+}, 1500);
+</script>"""
+
+
 @pytest.mark.browser
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
 @pytest.mark.parametrize("points", [(16,), (8, 8)])
 def test_the_page_opens_without_a_request_or_a_complaint(make_run, make_waves, tmp_path, points):
     folder = make_run(data=make_waves(points=points))
     write_report(folder)
-    log, picture = tmp_path / "net.json", tmp_path / "page.png"
+    page, picture = tmp_path / "page.html", tmp_path / "page.png"
+    text = (folder / "report.html").read_text()
+    page.write_text(text.replace("<meta charset", WITNESS + "<meta charset", 1))
     words = [
         *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),
         *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
-        *("--disable-sync", f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr"),
-        *("--virtual-time-budget=2000", f"--log-net-log={log}", f"--screenshot={picture}"),
-        *("--window-size=800,3000", f"file://{folder / 'report.html'}"),
+        *("--disable-sync", "--enable-logging=stderr", "--virtual-time-budget=4000"),
+        "--window-size=800,3000",
     ]
-    said = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert "CONSOLE" not in said.stderr
-    events = json.loads(log.read_text())["events"]
-    asked = [e["params"].get("url", "") for e in events if "params" in e]
-    assert not [url for url in asked if url.startswith(("http:", "https:", "ws:"))]
+    for extra, address in (
+        ("--dump-dom", page),
+        (f"--screenshot={picture}", folder / "report.html"),
+    ):
+        fresh = f"--user-data-dir={tmp_path / extra[2:6]}"
+        said = subprocess.run(
+            [*words, fresh, extra, f"file://{address}"], capture_output=True, text=True, timeout=120
+        )
+        assert "CONSOLE" not in said.stderr
+        if extra == "--dump-dom":
+            title = unescape(re.search(r"<title>(.*?)</title>", said.stdout).group(1))
+            seen = json.loads(title)
+            assert seen["complaints"] == [] and seen["asked"] == []
+            # The film has moved on from its first frame.
+            assert seen["time"].startswith("t = ") and seen["time"] != "t = 0.4"
     assert picture.stat().st_size > 20_000
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
+def test_the_witness_sees_a_page_that_misbehaves(tmp_path):
+    page = tmp_path / "page.html"
+    rules = "default-src 'none'; script-src 'unsafe-inline'"
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
+    page.write_text(
+        f"<head>{WITNESS}{policy}</head><body><p id='time'>t</p>"
+        "<img src='https://example.org/a.png'><script>nothing()</script>"
+    )
+    words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    words += ["--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}"]
+    words += ["--virtual-time-budget=4000", "--dump-dom", f"file://{page}"]
+    said = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    title = unescape(re.search(r"<title>(.*?)</title>", said.stdout).group(1))
+    complaints = " ".join(json.loads(title)["complaints"])
+    assert "nothing is not defined" in complaints and "example.org" in complaints
