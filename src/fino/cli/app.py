@@ -15,6 +15,10 @@ __all__ = ["app", "main"]
 VERBS: dict[str, tuple[str, str]] = {
     "list": ("fino.cli.list:show", "Problems, models, floors, metrics, recipes, weights."),
     "generate": ("fino.cli.generate:generate", "Make data: solve a problem many times."),
+    "export-data": (
+        "fino.cli.export_data:export_data",
+        "Write data in another format: PDEBench's, or ours.",
+    ),
     "train": ("fino.cli.train:train", "Train a model on a data file."),
     "evaluate": ("fino.cli.evaluate:evaluate", "Score a run next to its floors."),
     "compare": ("fino.cli.compare:compare", "Many runs in one table, beside the paper."),
@@ -25,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
 #: The same for `fino bench …`.
 BENCHES: dict[str, tuple[str, str]] = {
     "speed": ("fino.cli.bench_speed:speed", "Cost of a step of every model, as ratios."),
+    "generate": ("fino.cli.bench_generate:generate", "Trajectories a second, time for 1 000."),
 }
 
 app = App(

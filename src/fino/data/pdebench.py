@@ -216,6 +216,10 @@ def _parameters(path: Path, file: h5py.File) -> dict[str, Any]:
             value = float(match.group(1)) if match else None
         if value is not None:
             found[name] = value
+    if "Shock" in path.name:
+        found["start"] = "shock"
+    if "trans" in path.name:
+        found["boundary"] = "outgoing"
     return found
 
 
