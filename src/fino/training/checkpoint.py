@@ -42,7 +42,6 @@ def write_checkpoint(state: State, folder: Path) -> None:
         "wall_seconds": state.clock.wall,
         "cpu_seconds": state.clock.cpu,
         "loss": state.loss if math.isfinite(state.loss) else None,
-        "validations": state.validations,
         "best": state.best if math.isfinite(state.best) else None,
         "best_step": state.best_step,
         "stale": state.stale,
@@ -81,7 +80,7 @@ def read_checkpoint(state: State, folder: Path) -> None:
     state.step = facts["step"]
     state.clock = Clock(facts["wall_seconds"], facts["cpu_seconds"])
     state.loss = math.nan if facts["loss"] is None else facts["loss"]
-    state.validations, state.stale = facts["validations"], facts["stale"]
+    state.stale = facts["stale"]
     state.best = math.inf if facts["best"] is None else facts["best"]
     state.best_step = facts["best_step"]
 

@@ -35,14 +35,13 @@ class Journal:
         row = _row(happened)
         with self.path.open("a") as file:
             file.write(json.dumps(row) + "\n")
-        if happened.validation is not None:
-            draw_curve(read_metrics(self.path), self.folder / "loss.png")
         if self.board is not None:
             for name in ("loss", "validation", "nrmse", "lr", "horizon"):
                 if row[name] is not None:
                     self.board.add_scalar(name, row[name], happened.step)
 
     def close(self) -> None:
+        """Draw the curve; once at the end of a sitting, because a picture costs many steps."""
         draw_curve(read_metrics(self.path), self.folder / "loss.png")
         if self.board is not None:
             self.board.close()

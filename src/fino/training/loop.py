@@ -46,7 +46,6 @@ class State:
     step: int = 0
     clock: Clock = field(default_factory=Clock)
     loss: float = math.nan
-    validations: int = 0
     best: float = math.inf
     best_step: int = 0
     best_weights: dict[str, Tensor] = field(default_factory=dict)
@@ -89,10 +88,11 @@ def train(
     longest = min(settings.horizon or part.frames, part.frames - emulator.history)
     steps = steps_allowed(settings, len(part), settings.batch or 1)
     rows = processes.rows(settings.batch or 1)
-    unroll = processes.wrapped(Unroll(emulator, settings))
+    unroll = Unroll(emulator, settings)
     judged = _validation_trajectories(data, settings)
     state.clock.resume()
     share = _share(state, settings, steps, processes)
+    validations = int(share * settings.validations)
     while share < 1 and not _is_stale(state, settings):
         learning_rate = learning_rate_at(share, settings)
         horizon = horizon_at(share, longest, settings.grow_from)
@@ -106,6 +106,7 @@ def train(
             loss = unroll(batch.history, batch.future, batch.static, batch.inner)
         processes.heed(loss_complaint(loss, batch, emulator, state.step))
         loss.backward()
+        processes.average_gradients(emulator)
         norm = _clip(emulator, settings.clip)
         processes.heed(gradient_complaint(norm, batch, emulator, state.step))
         state.optimizer.step(learning_rate)
@@ -116,8 +117,8 @@ def train(
         state.loss = _smooth(state.loss, float(processes.mean(loss)))
         share = _share(state, settings, steps, processes)
         judgement, improved = None, False
-        if int(share * settings.validations) > state.validations:
-            state.validations = int(share * settings.validations)
+        if int(share * settings.validations) > validations:
+            validations = int(share * settings.validations)
             judgement, improved = _judge(state, judged, processes)
         yield Happened(
             step=state.step,

@@ -41,13 +41,17 @@ class Processes:
         share = batch // self.world
         return slice(self.rank * share, (self.rank + 1) * share)
 
-    def wrapped(self, module: nn.Module) -> nn.Module:
-        """The module with its gradients averaged over all processes."""
-        if self.world == 1:
-            return module
-        from torch.nn.parallel import DistributedDataParallel
-
-        return DistributedDataParallel(module, broadcast_buffers=False)
+    def average_gradients(self, module: nn.Module) -> None:
+        """Give every process the mean of all gradients, in one message."""
+        gradients = [p.grad for p in module.parameters() if p.grad is not None]
+        if self.world > 1 and gradients:
+            together = torch.cat([g.reshape(-1) for g in gradients])
+            torch.distributed.all_reduce(together)
+            together /= self.world
+            for g, mean in zip(
+                gradients, together.split([g.numel() for g in gradients]), strict=True
+            ):
+                g.copy_(mean.view_as(g))
 
     def mean(self, value: Tensor) -> Tensor:
         """The average over all processes, without a gradient."""

@@ -170,6 +170,7 @@ def _run(
                 write_checkpoint(state, folder / "last")
                 saved = time.monotonic()
             if stop:
+                journal.close()
                 raise Interrupted(
                     f"stopped at step {state.step}, everything is saved. "
                     f"Go on with: fino train --resume {folder}"

@@ -1,0 +1,58 @@
+"""One of two processes of the tests of training in parallel: python ranks.py FOLDER."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from little_data import little_fino, waves
+from safetensors.torch import save_file
+
+import fino
+from fino.training.batch import draw_batch
+from fino.training.loss import Unroll
+from fino.training.processes import Processes, joined
+from fino.training.settings import TrainingSettings
+
+SETTINGS = TrainingSettings(
+    steps=20, batch=4, validations=4, validation_samples=1, horizon=3, noise=0.05, grow_from=0.3
+)
+
+
+def first_gradient(processes: Processes) -> dict[str, torch.Tensor]:
+    """The gradient of the first batch, averaged over the processes."""
+    model = little_fino(waves())
+    batch = draw_batch(waves().train, model, SETTINGS, 0, 4, processes.rows(4))
+    Unroll(model, SETTINGS)(batch.history, batch.future).backward()
+    processes.average_gradients(model)
+    return {name: p.grad for name, p in model.named_parameters()}
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    with joined() as processes:
+        gradient = first_gradient(processes)
+        if processes.is_first:
+            save_file(gradient, folder / "gradient.safetensors")
+        fino.fit(little_fino(waves()), waves(), out=folder / "run", **SETTINGS.model_dump())
+        everything = SETTINGS.model_dump() | {"windows": "first"}
+        try:
+            fino.fit(little_fino(waves()), spoilt(), out=folder / "spoilt", **everything)
+        except ValueError as error:
+            print(error)
+
+
+def spoilt():
+    from dataclasses import replace
+
+    from fino.data.frames import ArrayFrames
+
+    data = waves()
+    numbers = data.read(range(len(data))).numpy().copy()
+    numbers[data.train.samples[3], 2] = float("nan")
+    return replace(data, source=ArrayFrames(numbers), recorded_hash="-")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
