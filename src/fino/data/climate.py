@@ -21,6 +21,7 @@ from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.data.frames import ArrayFrames
 from fino.data.netcdf import Maps, is_leap_day, month, read_maps
+from fino.data.probe import one_line
 from fino.data.split import Split, split_by_rule
 from fino.grid import Grid
 
@@ -98,7 +99,12 @@ def read_climate(
 
 def _series(paths: Sequence[Path], names: tuple[str, ...], quantity: str) -> Maps:
     """All maps of one quantity in order of time, decoded, on one grid."""
-    found = [maps for path in paths for maps in read_maps(path, names)]
+    found = []
+    for path in paths:
+        try:
+            found += list(read_maps(path, names))
+        except Exception as error:
+            raise ValueError(f"{path.name}: {one_line(error)}") from error
     if not found:
         raise ValueError(
             f"none of the {len(paths)} files has {quantity} (one of {', '.join(names)}). Pass the "

@@ -35,7 +35,9 @@ def export_pdebench(
     target.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(target) as temporary, h5py.File(temporary, "w") as file:
         LAYOUTS[chosen](data, file)
+        file.attrs["name"] = data.card.name
         file.attrs["boundary"] = list(data.grid.boundary)
+        file.attrs.create("symmetries", list(data.card.symmetries), dtype=h5py.string_dtype())
         for key, value in data.card.parameters.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 file.attrs["Nu" if key == "nu" else key] = float(value)

@@ -47,9 +47,6 @@ def open(path: Place | Sequence[Place], **options: Any) -> Dataset:
         probe(files, options)
         return read_foreign(files, options)
     except Exception as error:
-        if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
-            option = str(error).rsplit("'", 2)[-2]
-            raise ValueError(f"{named} takes no option '{option}'.") from None
         raise ValueError(f"{named} cannot be opened: {one_line(error)}") from error
 
 
@@ -77,7 +74,10 @@ def _files(places: list[Path]) -> list[Path]:
 def read_foreign(files: list[Path], options: dict[str, Any]) -> Dataset:
     """Open files of others' making by what is inside the first of them."""
     first = files[0]
-    kind = _kind(first)
+    kinds = {_named_kind(file, len(files)) for file in files}
+    if len(kinds) > 1:
+        raise ValueError(f"its files are of different kinds ({', '.join(sorted(kinds))}).")
+    (kind,) = kinds
     readers: dict[str, Callable[[], Dataset]] = {
         "fino": lambda: read_native(first, **options),
         "netcdf": lambda: read_climate(files, **options),
@@ -87,6 +87,15 @@ def read_foreign(files: list[Path], options: dict[str, Any]) -> Dataset:
     if kind in ("fino", "pdebench") and len(files) > 1:
         raise ValueError(f"{kind} files are opened one at a time.")
     return readers[kind]()
+
+
+def _named_kind(path: Path, files: int) -> str:
+    try:
+        return _kind(path)
+    except Exception as error:
+        if files == 1:
+            raise
+        raise ValueError(f"{path.name}: {one_line(error)}") from error
 
 
 def _kind(path: Path) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.data.frames import FieldFrames, Frames, PairFrames
-from fino.data.hdf5 import GuardedFrames, array, number, numbers, texts
+from fino.data.hdf5 import GuardedFrames, array, number, numbers, text, texts
 from fino.data.split import split_by_rule
 from fino.grid import boundary_per_axis
 from fino.pde import PROBLEMS
@@ -113,7 +113,10 @@ def read_pdebench(
         flaws=FLAWS.get(kind, ()),
         split=split_by_rule(frames.shape[0], rule),
     )
-    return Dataset(_known(card), GuardedFrames(frames, path), path=path)
+    card = _known(card)
+    if "symmetries" in file.attrs:
+        card = card.changed(symmetries=texts(file.attrs["symmetries"]))
+    return Dataset(card, GuardedFrames(frames, path), path=path)
 
 
 Layout = tuple[Frames, list[np.ndarray | None], np.ndarray | None, tuple[str, ...]]
@@ -203,7 +206,8 @@ def _clock(times: np.ndarray | None, count: int) -> tuple[float, float]:
         return (0.0, 1.0)
     if len(times) not in (count, count + 1):
         raise ValueError(f"it lists {len(times)} times for {count} frames.")
-    return (float(times[0]), round(float(times[-1] - times[0]) / (len(times) - 1), 9))
+    step = float(times[-1] - times[0]) / (len(times) - 1)
+    return (float(times[0]), float(f"{step:.6g}"))  # the files keep single precision
 
 
 def _parameters(path: Path, file: h5py.File) -> dict[str, Any]:
@@ -224,7 +228,9 @@ def _parameters(path: Path, file: h5py.File) -> dict[str, Any]:
 
 
 def _name(path: Path, file: h5py.File, fields: tuple[str, ...], dims: int) -> str:
-    """What the file is about, in our words."""
+    """What the file is about, in our words; files that we wrote say so themselves."""
+    if "name" in file.attrs:
+        return text(file.attrs["name"])
     parameters = _parameters(path, file)
     if "density" in fields:
         return f"compressible-{dims}d"

@@ -11,6 +11,7 @@ The process starts with the first such file, serves later ones, and leaves when 
 
 from __future__ import annotations
 
+import atexit
 import json
 import select
 import subprocess
@@ -51,10 +52,9 @@ def _ask(request: str, patience: float) -> str | None:
     """The process's answer; None if it died or was too slow; "" if all is well."""
     global _process
     for _ in range(2):  # an idle process may leave just as it is asked
-        fresh = _process is None or _process.poll() is not None
-        if fresh:
-            _process = _start()
-        process = _process
+        if _process is not None and _process.poll() is not None:
+            _stop()
+        process = _process = _process or _start()
         if process is None:
             return ""
         assert process.stdin is not None and process.stdout is not None
@@ -94,8 +94,11 @@ def _stop() -> None:
     global _process
     if _process is not None:
         _process.kill()
-        _process.communicate()
-        _process = None
+        with _process:  # closes its pipes and waits for it
+            _process = None
+
+
+atexit.register(_stop)
 
 
 def serve() -> None:
@@ -134,4 +137,6 @@ def one_line(error: Exception) -> str:
     words = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, ValueError):
         return words
+    if isinstance(error, TypeError) and "unexpected keyword argument" in words:
+        return f"it takes no option '{words.rsplit(chr(39), 2)[-2]}'."
     return f"it is damaged or cut short ({words[:200]})."

@@ -46,13 +46,22 @@ _GREETING_ROOM = 512
 
 _TEXT = h5py.string_dtype()
 
+#: Bytes that are copied at a time.
+_BLOCK = 2**24
+
 
 def save(data: Dataset, path: str | Path, overwrite: bool = False) -> Dataset:
     """Write any data set as a native file with its card beside it, and open it."""
     target = Path(path)
     if target.exists() and not overwrite:
         raise ValueError(f"{target} exists already. Choose another name, or allow overwriting.")
-    blocks = (data.read([i]).numpy() for i in range(len(data)))
+    each = 4 * int(np.prod(data.shape[1:], dtype=object))
+    size = max(1, _BLOCK // each)
+    blocks = (
+        data.read(range(start, min(start + size, len(data)))).numpy()
+        for start in range(0, len(data), size)
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(target) as temporary:
         write_native(temporary, data.card, blocks)
     write_cards(target, data.card)
