@@ -18,13 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from fino.grid import boundary_per_axis
+from fino.inference.films import Film
 from fino.inference.positions import Positions
 from fino.inference.tiles import Box, Domain
 from fino.locality import Locality
 from fino.model.emulator import Emulator
 from fino.shapes import Field, Trajectory
 
-__all__ = ["LocalStep", "cropped", "local_network", "local_stepper"]
+__all__ = ["LocalStep", "check_history", "cropped", "local_network", "local_stepper"]
 
 
 def cropped(u: Tensor, box: Box, window: Box) -> Tensor:
@@ -121,6 +122,20 @@ def local_network(
         return network(history[:, -1])
 
     return LocalStep(step, 1, locality, domain, weight=_weight(network))
+
+
+def check_history(step: LocalStep, film: Film, stepper: Any) -> None:
+    """Refuse a history of other channels or of too few frames, in words."""
+    channels = getattr(stepper, "channels", film.shape[2])
+    if film.shape[2] != channels:
+        raise ValueError(
+            f"history should be (b, t, c, *space), got {film.shape}: c should be {channels} but "
+            f"is {film.shape[2]}."
+        )
+    if film.shape[1] < step.history:
+        raise ValueError(
+            f"history should hold at least {step.history} frames, got {film.shape[1]}."
+        )
 
 
 def _refuse_global(model: Any, locality: Locality) -> None:

@@ -19,6 +19,8 @@ from fino.inference.tiles import cells, shape
 __all__ = ["Choice", "Plan", "make_plan"]
 
 _STEPS_PER_HALO = (1, 2, 3, 4, 6, 8, 12, 16)
+#: A wider halo may make a window this many times as large as that of a single step.
+_MEMORY = 1.5
 #: A batch is large enough when the fixed cost of a call is this share of its computation…
 _CALL_SHARE = 0.05
 #: …and never holds more cells than this, or tiles would not save memory.
@@ -89,15 +91,12 @@ def make_plan(
     """The cheapest way to march so many steps in tiles of this size."""
     if steps_per_halo is not None and steps_per_halo < 1:
         raise ValueError(f"steps_per_halo should be at least 1, got {steps_per_halo}.")
-    options = [k for k in _STEPS_PER_HALO if k <= max(1, steps)]
-    choices = [
-        _choice(step, tile, k, costs, channels)
-        for k in ([steps_per_halo] if steps_per_halo else options)
-    ]
+    options = [steps_per_halo] if steps_per_halo else _affordable(step, tile, steps)
+    choices = [_choice(step, tile, k, costs, channels) for k in options]
     best = min(choices, key=lambda choice: choice.seconds)
     k = best.steps_per_halo
     tiles = step.domain.tiles(step.domain.whole, tile, step.locality.halo(k))
-    largest = max(cells(step.windows(box, k)[0]) for box in tiles)
+    largest = _largest_window(step, tile, k)
     wanted = -(-costs.call // (_CALL_SHARE * costs.cell * largest))
     batch = int(max(1, min(wanted, _BATCH_CELLS // largest, samples * len(tiles))))
     work = costs.cell * largest * batch
@@ -110,6 +109,21 @@ def make_plan(
         choices=tuple(choices),
         call_share=costs.call / (costs.call + work),
     )
+
+
+def _affordable(step: LocalStep, tile: tuple[int, ...], steps: int) -> list[int]:
+    """Steps a halo that leave the memory of a tile within reason of what one step needs."""
+    least = _largest_window(step, tile, 1)
+    return [
+        k
+        for k in _STEPS_PER_HALO
+        if k == 1 or (k <= steps and _largest_window(step, tile, k) <= _MEMORY * least)
+    ]
+
+
+def _largest_window(step: LocalStep, tile: tuple[int, ...], k: int) -> int:
+    tiles = step.domain.tiles(step.domain.whole, tile, step.locality.halo(k))
+    return max(cells(step.windows(box, k)[0]) for box in tiles)
 
 
 def _choice(step: LocalStep, tile: tuple[int, ...], k: int, costs: Costs, channels: int) -> Choice:

@@ -21,7 +21,7 @@ import torch
 from fino.inference.costs import assumed
 from fino.inference.disk import as_array, is_on_disk, new_film, open_film, scratch_film
 from fino.inference.films import Film, TensorFilm
-from fino.inference.local import LocalStep, local_stepper
+from fino.inference.local import LocalStep, check_history, local_stepper
 from fino.inference.march import march
 from fino.inference.plan import Plan, make_plan
 from fino.inference.region import Region, as_box, cone
@@ -67,7 +67,7 @@ def rollout(
         return _streamed(stepper, history, steps, out, every, progress)
     film, alone = open_film(history, _dims(stepper, history))
     step = local_stepper(stepper, film.shape[3:])
-    _check(step, film, stepper)
+    check_history(step, film, stepper)
     if tile is None:
         plan = Plan(tile=step.domain.points, steps_per_halo=max(1, steps))
     else:
@@ -154,16 +154,3 @@ def _handed_over(result: Film, out: str | Path | None, alone: bool) -> Trajector
 def _dims(stepper: Any, history: Any) -> int:
     grid = getattr(stepper, "grid", None)
     return grid.dims if grid is not None else len(getattr(history, "shape", (0,) * 4)) - 3
-
-
-def _check(step: LocalStep, film: Film, stepper: Any) -> None:
-    channels = getattr(stepper, "channels", film.shape[2])
-    if film.shape[2] != channels:
-        raise ValueError(
-            f"history should be (b, t, c, *space), got {film.shape}: c should be {channels} but "
-            f"is {film.shape[2]}."
-        )
-    if film.shape[1] < step.history:
-        raise ValueError(
-            f"history should hold at least {step.history} frames, got {film.shape[1]}."
-        )

@@ -1,0 +1,122 @@
+"""Processes that torchrun started: joining them, leaving together, and naming one that died.
+
+    with joined() as company:
+        company.rank, company.size
+
+Every rank lifts a hand in torch's own store every few seconds and watches the next rank.  One
+that stops doing so, or whose connection closes, is named once for all; the others end with that
+line, and torchrun ends what is left of them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+__all__ = ["Company", "is_launched", "joined"]
+
+#: Seconds between two signs of life, and without one before a rank counts as dead.
+_BEAT = 2.0
+_PATIENCE = 15.0
+#: A rank may wait long for one that is slow; it is the beat that tells slow from dead.
+_TIMEOUT = timedelta(hours=1)
+_DEAD = "dead"
+
+
+def is_launched() -> bool:
+    """Whether torchrun started this process as one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+
+
+@dataclass(eq=False)
+class Company:
+    """The ranks that work together."""
+
+    rank: int
+    size: int
+    store: dist.Store
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def lost(self, rank: int, error: Exception) -> ConnectionError:
+        """What to raise when a neighbour no longer answers: names the rank that died first."""
+        text = _first_line(error)
+        cause = "its connection closed" if "onnection" in text else text
+        reason = f"rank {rank} of {self.size} ended or cannot be reached: {cause}"
+        return ConnectionError(f"{self._name_dead(reason)}; rank {self.rank} stops.")
+
+    def _name_dead(self, reason: str) -> str:
+        with suppress(Exception):
+            named = self.store.compare_set(_DEAD, "", reason)
+            return named.decode() or reason
+        return reason
+
+    def watch(self) -> None:
+        """Show a sign of life and look for that of the next rank, until it is over."""
+        following, seen, silent, beat = (self.rank + 1) % self.size, b"", 0.0, 0
+        while not self._over.wait(_BEAT):
+            beat += 1
+            try:
+                self.store.set(f"beat/{self.rank}", f"{socket.gethostname()} {beat}")
+                latest = self.store.get(f"beat/{following}") if self._has(following) else b""
+            except Exception:
+                latest = seen
+            silent = 0.0 if latest != seen else silent + _BEAT
+            seen = latest
+            if silent > _PATIENCE and not self._over.is_set():
+                host = f" on {seen.decode().split()[0]}" if seen else ""
+                line = self._name_dead(
+                    f"rank {following} of {self.size}{host} gave no sign of life for {silent:.0f} s"
+                )
+                os.write(2, f"fino: {line}; rank {self.rank} stops.\n".encode())
+                os._exit(1)
+
+    def _has(self, rank: int) -> bool:
+        return bool(self.store.check([f"beat/{rank}"]))
+
+    def leave(self) -> None:
+        self._over.set()
+
+
+@contextmanager
+def joined(backend: str | None = None) -> Iterator[Company]:
+    """Join the processes of this job; all leave together, or the first failure is named."""
+    if not is_launched():
+        raise ValueError(
+            "This process was not started as one of several. Use "
+            "torchrun --nproc-per-node 4 -m fino rollout …"
+        )
+    store, rank, size = next(iter(dist.rendezvous("env://", timeout=timedelta(seconds=60))))
+    dist.init_process_group(
+        backend or ("nccl" if torch.cuda.is_available() else "gloo"),
+        store=dist.PrefixStore("ranks", store),
+        rank=rank,
+        world_size=size,
+        timeout=_TIMEOUT,
+    )
+    company = Company(rank, size, dist.PrefixStore("life", store))
+    watcher = threading.Thread(target=company.watch, daemon=True)
+    watcher.start()
+    try:
+        yield company
+        # Without this barrier a rank that is done tears down connections that others still use.
+        dist.barrier()
+    except BaseException as error:
+        company._name_dead(f"rank {rank} of {size} ended: {_first_line(error)}")
+        raise
+    finally:
+        company.leave()
+        watcher.join(timeout=2 * _BEAT)
+        dist.destroy_process_group()
+
+
+def _first_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else text[:199] + "…"

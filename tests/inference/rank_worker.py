@@ -1,0 +1,125 @@
+"""What the processes of test_processes.py do.
+
+torchrun --nproc-per-node 2 rank_worker.py compute FOLDER      a process each, as users start them
+python rank_worker.py compute FOLDER 4                         forks: torch is imported only once
+"""
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fino.grid import Grid
+from fino.inference.decomposed import rollout_share
+from fino.inference.local import local_stepper
+from fino.inference.mesh import Mesh
+from fino.inference.plan_ranks import RankPlan
+from fino.inference.processes import Company, joined
+from fino.model.emulator import Emulator, EmulatorSettings
+from fino.model.fino import Fino
+
+STEPS = 100
+#: processes → (mesh, boundary, steps a halo, computing meanwhile, tile)
+WAYS: dict[int, list[tuple[tuple[int, ...], str, int, bool, int | None]]] = {
+    2: [
+        ((2,), "periodic", 1, False, None),
+        ((2,), "neumann", 4, True, None),
+        ((2, 1), "periodic", 3, True, None),
+        ((1, 2), "dirichlet", 1, False, 16),
+        ((1, 1, 2), "periodic", 2, False, None),
+    ],
+    4: [
+        ((4,), "periodic", 4, False, None),
+        ((4,), "dirichlet", 2, True, None),
+        ((2, 2), "periodic", 2, True, None),
+        ((2, 2), "neumann", 1, False, 16),
+    ],
+}
+POINTS = {1: (96,), 2: (48, 40), 3: (16, 12, 16)}
+
+
+def model(dims: int, boundary: str) -> Emulator:
+    torch.manual_seed(0)
+    grid = Grid(POINTS[dims], ((0.0, 1.0),) * dims, boundary)  # type: ignore[arg-type]
+    shown = EmulatorSettings(
+        model="fino", fields=("u",), history=2, predict="increment", edges=True
+    )
+    network = Fino(
+        dims=dims,
+        inputs=shown.inputs(grid),
+        outputs=1,
+        width=2,
+        levels=1 if dims == 1 else 0,
+        boundary=grid.boundary,
+    )
+    emulator = Emulator(network, shown, grid).eval()
+    emulator.output_std.fill_(0.05)
+    return emulator
+
+
+def history(emulator: Emulator) -> torch.Tensor:
+    stream = torch.Generator().manual_seed(1)
+    return torch.randn(1, 2, 1, *emulator.grid.points, generator=stream)
+
+
+def compute(company: Company, folder: Path) -> None:
+    """Every way to share the work; each rank writes its block and what it found there."""
+    for number, (mesh, boundary, steps_per_halo, overlap, tile) in enumerate(WAYS[company.size]):
+        emulator = model(len(mesh), boundary)
+        domain = local_stepper(emulator, emulator.grid.points).domain
+        plan = RankPlan(Mesh(domain, mesh), steps_per_halo, overlap)
+        share = rollout_share(company, emulator, history(emulator), STEPS, plan=plan, tile=tile)
+        assert share.frames is not None
+        np.savez(
+            folder / f"{number}_{company.rank}.npz",
+            block=np.array(share.block),
+            frames=share.frames.numpy(),
+        )
+
+
+def die(company: Company, folder: Path) -> None:
+    """The last rank is killed in the middle of a rollout that would take very long."""
+    emulator = model(2, "periodic")
+
+    def kill(share: float) -> None:
+        if company.rank == company.size - 1 and share > 1e-5:
+            (folder / "death").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    rollout_share(company, emulator, history(emulator), 10**6, every=10**6, progress=kill)
+
+
+def work(task: str, folder: Path) -> int:
+    torch.set_num_threads(1)
+    try:
+        with joined("gloo") as company:
+            {"compute": compute, "die": die}[task](company, folder)
+    except (ValueError, OSError) as error:
+        print(f"fino: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def fork(task: str, folder: Path, processes: int) -> int:
+    """Start the ranks as copies of this process, before torch has any threads."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(processes))
+    children = []
+    for rank in range(processes):
+        child = os.fork()
+        if child == 0:
+            os.environ["RANK"] = str(rank)
+            os._exit(work(task, folder))
+        children.append(child)
+    return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
+
+
+if __name__ == "__main__":
+    task, folder = sys.argv[1], Path(sys.argv[2])
+    sys.exit(fork(task, folder, int(sys.argv[3])) if len(sys.argv) > 3 else work(task, folder))

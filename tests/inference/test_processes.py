@@ -1,0 +1,81 @@
+"""Many processes give the answer of one, and a dead one ends the job by name."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rank_worker
+import torch
+
+from fino.inference.processes import is_launched, joined
+from fino.model.rollout import rollout
+
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
+
+
+def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_give_the_answer_of_one(processes: int, tmp_path: Path) -> None:
+    done = run([rank_worker.__file__, "compute", str(tmp_path), str(processes)])
+    assert done.returncode == 0, done.stderr
+    for number, (mesh, boundary, *_) in enumerate(rank_worker.WAYS[processes]):
+        model = rank_worker.model(len(mesh), boundary)
+        whole = rollout(model, rank_worker.history(model), rank_worker.STEPS)
+        joint = torch.full_like(whole, torch.nan)
+        for rank in range(processes):
+            part = np.load(tmp_path / f"{number}_{rank}.npz")
+            place = (..., *(slice(*span) for span in part["block"]))
+            joint[place] = torch.from_numpy(part["frames"])
+        assert float((joint - whole).abs().max() / whole.abs().max()) < 1e-5, (mesh, boundary)
+        moved = float((whole[:, -1] - whole[:, 0]).abs().max())
+        assert moved > 1e-3, "a rollout in which nothing happens proves nothing"
+
+
+def test_a_killed_process_ends_the_job_and_is_named(tmp_path: Path) -> None:
+    done = run([rank_worker.__file__, "die", str(tmp_path), "3"])
+    assert time.time() - (tmp_path / "death").stat().st_mtime < 30
+    assert done.returncode == 2
+    assert sorted(done.stderr.splitlines()) == [
+        f"fino: rank 2 of 3 ended or cannot be reached: its connection closed; rank {rank} stops."
+        for rank in (0, 1)
+    ]
+
+
+@pytest.mark.slow
+def test_torchrun_ends_what_is_left_of_a_job(tmp_path: Path) -> None:
+    done = run([*TORCHRUN, "--nproc-per-node=2", rank_worker.__file__, "die", str(tmp_path)])
+    assert time.time() - (tmp_path / "death").stat().st_mtime < 30
+    assert done.returncode != 0
+    assert "rank      : 1" in done.stderr.split("Root Cause")[1]
+
+
+@pytest.mark.slow
+def test_twenty_launches_neither_abort_nor_hang(tmp_path: Path) -> None:
+    for _ in range(20):
+        done = run(
+            [*TORCHRUN, "--nproc-per-node=2", rank_worker.__file__, "compute", str(tmp_path)]
+        )
+        assert done.returncode == 0, done.stderr
+        assert "terminate" not in done.stderr
+
+
+def test_a_process_alone_is_told_how_to_start_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert not is_launched()
+    with pytest.raises(ValueError, match="torchrun --nproc-per-node 4 -m fino rollout"), joined():
+        pass
