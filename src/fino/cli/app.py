@@ -14,6 +14,7 @@ __all__ = ["app", "main"]
 #: none of them.
 VERBS: dict[str, tuple[str, str]] = {
     "list": ("fino.cli.list:show", "Problems, models, floors, metrics, recipes, weights."),
+    "run": ("fino.cli.run:run", "A recipe, from nothing to a page; or your own file."),
     "generate": ("fino.cli.generate:generate", "Make data: solve a problem many times."),
     "export-data": (
         "fino.cli.export_data:export_data",
