@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from fino.pde import PROBLEMS
 from fino.pde.problem import Problem, Progress
 from fino.settings import did_you_mean
 
-__all__ = ["generate", "shard_size"]
+__all__ = ["Plan", "generate", "plan", "shard_size"]
 
 #: Bytes of double-precision numbers that one shard may hold while it is solved.
 _SHARD_BYTES = 2**28
@@ -41,46 +42,101 @@ def generate(
     seed: int = 0,
     *,
     out: str | Path | None = None,
-    stride_space: int | Sequence[int] = 1,
-    stride_time: int = 1,
-    initial: str = "ours",
     overwrite: bool = False,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Dataset:
     """Solve a problem for many initial conditions; in memory, or in the file `out`.
 
-    `settings` are the problem's own, such as beta=4.0; initial="pdebench" draws the initial
-    conditions of the released PDEBench files.  Strides keep every n-th cell and frame of the
-    full solution.  The same call with the same `out` continues or simply returns what is there.
+    `settings` are the problem's own, such as beta=4.0, and three more: stride_space and
+    stride_time keep every n-th cell and frame of the full solution; initial="pdebench" draws the
+    initial conditions of the released PDEBench files.  The same call with the same `out`
+    continues or simply returns what is there.
     """
+    return plan(name, samples, seed, **settings).make(out, overwrite, progress)
+
+
+def plan(
+    name: str | Problem,
+    samples: int,
+    seed: int = 0,
+    *,
+    stride_space: int | Sequence[int] = 1,
+    stride_time: int = 1,
+    initial: str = "ours",
+    **settings: Any,
+) -> Plan:
+    """What `generate` would do, checked but not done."""
     problem = _problem(name)
     chosen = _settings(problem, initial, settings)
     full = _card(problem, chosen, samples, seed, initial)
     space = (stride_space,) * len(full.points) if isinstance(stride_space, int) else stride_space
     card = _strided(full, tuple(int(s) for s in space), stride_time)
-    solve = _solver(problem, chosen, full, card, seed)
-    size = shard_size(full)
-    if out is None:
-        numbers = np.empty(card.shape, dtype=np.float32)
+    return Plan(problem, chosen, full, card)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A problem with its settings, the card of its full solution, and that of what is kept."""
+
+    problem: Problem
+    settings: Any
+    full: Card
+    card: Card
+
+    def make(
+        self,
+        out: str | Path | None = None,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> Dataset:
+        """Solve, shard by shard; in memory, or in the file `out`."""
+        return self._in_memory(progress) if out is None else self._in_file(out, overwrite, progress)
+
+    def _in_memory(self, progress: Progress | None) -> Dataset:
+        numbers = np.empty(self.card.shape, dtype=np.float32)
         began = time.perf_counter()
-        for start in range(0, samples, size):
-            stop = min(start + size, samples)
-            numbers[start:stop] = solve(range(start, stop), _part(progress, start, stop, samples))
-        return Dataset(_with_cost(card, time.perf_counter() - began), ArrayFrames(numbers))
-    path = Path(out)
-    shards = Shards(path, card, size)
-    if shards.is_finished(overwrite):
+        size = shard_size(self.full)
+        for start in range(0, self.card.samples, size):
+            stop = min(start + size, self.card.samples)
+            numbers[start:stop] = self.solve(start, stop, progress)
+        return Dataset(_with_cost(self.card, time.perf_counter() - began), ArrayFrames(numbers))
+
+    def _in_file(self, out: str | Path, overwrite: bool, progress: Progress | None) -> Dataset:
+        path = Path(out)
+        shards = Shards(path, self.card, shard_size(self.full))
+        if not shards.is_finished(overwrite):
+            with shards.locked(overwrite):
+                for start, stop in shards.missing():
+                    began = time.perf_counter()
+                    block = self.solve(start, stop, progress)
+                    shards.keep(start, block, time.perf_counter() - began)
+                seconds = shards.assemble()
+                write_cards(path, _with_cost(self.card, seconds))
+                shards.clear()
         return read_native(path)
-    with shards.locked(overwrite):
-        for start, stop in shards.missing():
-            began = time.perf_counter()
-            block = solve(range(start, stop), _part(progress, start, stop, samples))
-            shards.keep(start, block, time.perf_counter() - began)
-        seconds = shards.assemble()
-        write_cards(path, _with_cost(card, seconds))
-        shards.clear()
-    return read_native(path)
+
+    def solve(self, start: int, stop: int, progress: Progress | None = None) -> np.ndarray:
+        """Samples start … stop, strided and checked: (b, t, c, *space) in float32."""
+        problem, settings, samples = self.problem, self.settings, range(start, stop)
+        grid, times = problem.grid(settings), problem.times(settings)
+        state = problem.draw(settings, grid, self.card.seed or 0, samples)
+        share = _part(progress, start, stop, self.card.samples)
+        frames = problem.solve(settings, grid, state, times, share)
+        wanted = (len(samples), *self.full.shape[1:])
+        if frames.shape != wanted:
+            raise ValueError(
+                f"{problem.name} should return (b, t, c, *space) = {wanted}, got {frames.shape}."
+            )
+        keep = (
+            slice(None),
+            slice(None, None, 1 if self.card.steady else self.card.stride_time),
+            slice(None),
+            *(slice(None, None, s) for s in self.card.stride_space),
+        )
+        kept = np.ascontiguousarray(frames[keep], dtype=np.float32)
+        _check_finite(problem.name, samples, kept)
+        return kept
 
 
 def shard_size(card: Card) -> int:
@@ -134,7 +190,7 @@ def _card(problem: Problem, settings: Any, samples: int, seed: int, initial: str
         samples=samples,
         steady=problem.steady,
         parameters=settings.model_dump(mode="json"),
-        symmetries=problem.symmetries,
+        symmetries=tuple(s for s in problem.symmetries if s != "shift" or all(grid.is_periodic)),
         speed=problem.speed(settings),
         seed=seed,
         solver=problem.solver(settings),
@@ -154,33 +210,6 @@ def _strided(card: Card, space: tuple[int, ...], time: int) -> Card:
     if card.steady and time != 1:
         raise ValueError(f"{card.name} is steady: it has no time to stride over.")
     return card.strided(space, time)
-
-
-def _solver(
-    problem: Problem, settings: Any, full: Card, card: Card, seed: int
-) -> Callable[[range, Progress | None], np.ndarray]:
-    """Sample numbers → (b, t, c, *space) in float32, strided and checked."""
-    grid, times = problem.grid(settings), problem.times(settings)
-    keep = (
-        slice(None),
-        slice(None, None, 1 if card.steady else card.stride_time),
-        slice(None),
-        *(slice(None, None, s) for s in card.stride_space),
-    )
-
-    def solve(samples: range, progress: Progress | None) -> np.ndarray:
-        state = problem.draw(settings, grid, seed, samples)
-        frames = problem.solve(settings, grid, state, times, progress)
-        if frames.shape != (len(samples), *full.shape[1:]):
-            raise ValueError(
-                f"{problem.name} should return (b, t, c, *space) = "
-                f"{(len(samples), *full.shape[1:])}, got {frames.shape}."
-            )
-        kept = np.ascontiguousarray(frames[keep], dtype=np.float32)
-        _check_finite(problem.name, samples, kept)
-        return kept
-
-    return solve
 
 
 def _check_finite(name: str, samples: range, frames: np.ndarray) -> None:
