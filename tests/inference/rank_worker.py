@@ -33,8 +33,8 @@ WAYS: dict[int, list[tuple[tuple[int, ...], str, int, bool, int | None]]] = {
         ((1, 1, 2), "periodic", 2, False, None),
     ],
     4: [
-        ((4,), "periodic", 4, False, None),
-        ((4,), "dirichlet", 2, True, None),
+        ((4,), "periodic", 2, False, None),
+        ((4,), "dirichlet", 1, True, None),
         ((2, 2), "periodic", 2, True, None),
         ((2, 2), "neumann", 1, False, 16),
     ],

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from fino.inference.costs import Costs, assumed, measured
+from fino.inference.halo import Halo
 from fino.inference.local import LocalStep, local_stepper
 from fino.inference.mesh import HIGH, LOW, Mesh, best_mesh
 from fino.inference.plan import make_plan
@@ -56,6 +57,8 @@ def test_blocks_smaller_than_the_halo_are_refused() -> None:
         best_mesh(domain, 8, (6,))
     with pytest.raises(ValueError, match="more of them on an axis than the 32 grid has strides"):
         Mesh(domain, (64,))
+    with pytest.raises(ValueError, match="a mesh of 8 processes leaves blocks of the 32 grid that"):
+        Halo(Mesh(domain, (8,)), 0, (6,))
 
 
 @pytest.mark.parametrize("boundary", ["periodic", "neumann"])

@@ -31,6 +31,7 @@ class Halo:
         width: tuple[int, ...],
         lost: Callable[[int, Exception], Exception] | None = None,
     ) -> None:
+        mesh.check(width)
         self.mesh, self.rank, self.width = mesh, rank, width
         self.block: Box = mesh.block(rank)
         self.window: Box = mesh.domain.grown(self.block, width)

@@ -86,22 +86,23 @@ class Mesh:
     def carries(self, halo: tuple[int, ...]) -> bool:
         """Whether every halo lies within the blocks next door."""
         for axis, count in enumerate(self.shape):
-            line = (
-                [
-                    rank
-                    for rank in range(self.ranks)
-                    if not any(at for a, at in enumerate(self.place(rank)) if a != axis)
-                ]
-                if count > 1
-                else []
-            )
-            for rank, side in product(line, (LOW, HIGH)):
+            step = math.prod(self.shape[axis + 1 :])
+            for rank, side in product(range(0, count * step, step), (LOW, HIGH)):
                 neighbour = self.neighbour(rank, axis, side)
                 if neighbour is not None:
                     start, stop = self.block(neighbour)[axis]
                     if self.ghosts(rank, halo, axis, side) > stop - start:
                         return False
         return True
+
+    def check(self, halo: tuple[int, ...]) -> None:
+        """Refuse a halo wider than the blocks next door, in words."""
+        if not self.carries(halo):
+            raise ValueError(
+                f"a mesh of {_times(self.shape)} processes leaves blocks of the "
+                f"{_times(self.domain.points)} grid that are smaller than the halo of "
+                f"{_times(halo)} cells. Use fewer processes, or fewer steps a halo."
+            )
 
 
 def best_mesh(domain: Domain, ranks: int, halo: tuple[int, ...]) -> Mesh:

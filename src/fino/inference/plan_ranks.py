@@ -95,11 +95,7 @@ def plan_ranks(
     shape = best_mesh(step.domain, ranks, least) if mesh is None else Mesh(step.domain, mesh)
     if shape.ranks != ranks:
         raise ValueError(f"a mesh of {mesh} needs {shape.ranks} processes, but there are {ranks}.")
-    if not shape.carries(least):
-        raise ValueError(
-            f"a mesh of {mesh} leaves blocks smaller than the halo of {least} cells. "
-            f"Use fewer processes, or a larger grid."
-        )
+    shape.check(least)
     options = [steps_per_halo] if steps_per_halo else _STEPS_PER_HALO
     choices = [
         rank_choice(step, shape, k, overlap, costs, channels * samples)
