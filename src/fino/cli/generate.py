@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,35 +52,32 @@ def generate(
     json
         Print what was made as JSON.
     """
-    import fino
     from fino.cli.console import progress, say, say_json
+    from fino.data.generate import plan
 
+    wanted = plan(
+        name,
+        samples,
+        seed,
+        stride_space=stride_space,
+        stride_time=stride_time,
+        initial=initial,
+        **parse_settings(set),
+    )
     path = out or Path(f"{name}.h5")
-    settings = parse_settings(set)
+    shape = " × ".join(map(str, wanted.card.shape))
     if not json:
-        say(f"Making {samples} trajectories of {name} in {path} …")
+        size = 4 * prod(wanted.card.shape) / 1e6
+        say(f"Making {name} in {path}: {shape} (sample × time × channel × space), {size:.1f} MB.")
     with progress(name, quiet=json) as show:
-        data = fino.generate(
-            name,
-            samples,
-            seed,
-            out=path,
-            stride_space=stride_space,
-            stride_time=stride_time,
-            initial=initial,
-            overwrite=overwrite,
-            progress=show,
-            **settings,
-        )
+        data = wanted.make(path, overwrite, show)
     cost = data.card.cost.seconds if data.card.cost else None
     if json:
         say_json({"path": path, "shape": data.shape, "hash": data.hash, "seconds": cost})
         return
-    shape = " × ".join(map(str, data.shape))
-    say(f"{path}: {shape} (sample × time × channel × space), {path.stat().st_size / 1e6:.1f} MB.")
     for flaw in data.card.flaws:
-        say(f"  known flaw: {flaw}")
-    say(f"The card is beside it: {path}.card.md")
+        say(f"Known flaw: {flaw}")
+    say(f"Done. The card is beside it: {path}.card.md")
 
 
 def parse_settings(words: tuple[str, ...]) -> dict[str, Any]:

@@ -70,8 +70,13 @@ def read_climate(
     pick = np.ix_(np.arange(len(warm.dates)), rows, columns)
     numbers = np.stack([_kelvin(warm)[pick], _kilopascal(heavy)[pick]], axis=1)[:, :, None]
     labels = tuple(str(date)[: 10 if daily else 7] for date in warm.dates)
-    kind = "daily" if daily else "monthly"
-    card = Card(
+    card = _card(warm, heavy, grid, labels, _split(warm.dates, periods))
+    return Dataset(card, ArrayFrames(numbers.astype(np.float32)), path=paths[0], labels=labels)
+
+
+def _card(warm: Maps, heavy: Maps, grid: Grid, labels: tuple[str, ...], split: Split) -> Card:
+    kind = "daily" if len(labels[0]) > 7 else "monthly"
+    return Card(
         name=f"climate-{kind}",
         title=f"Near-surface temperature to surface pressure, {kind} maps",
         equation="pressure(x) = F[temperature](x)",
@@ -92,9 +97,8 @@ def read_climate(
             "The mean map of the training years predicts almost as well as the paper's best "
             "models: always compare with it.",
         ),
-        split=_split(warm.dates, periods),
+        split=split,
     )
-    return Dataset(card, ArrayFrames(numbers.astype(np.float32)), path=paths[0], labels=labels)
 
 
 def _series(paths: Sequence[Path], names: tuple[str, ...], quantity: str) -> Maps:

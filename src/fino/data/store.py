@@ -98,7 +98,7 @@ def write_native(path: Path, card: Card, blocks: Iterable[np.ndarray]) -> str:
         if filled != card.samples:
             raise ValueError(f"{card.samples} samples were promised but {filled} were written.")
         recorded = hashlib.sha256(digests.tobytes()).hexdigest()
-        _array(_group(file, "fino"), "sample_sha256", digests)
+        _array(file.create_group("fino"), "sample_sha256", digests)
         file.attrs["card"] = np.frombuffer(card.to_json().encode(), dtype=np.uint8)
         file.attrs["hash"] = np.frombuffer(recorded.encode(), dtype=np.uint8)
     with path.open("r+b") as begin:
@@ -108,32 +108,37 @@ def write_native(path: Path, card: Card, blocks: Iterable[np.ndarray]) -> str:
 
 def _write_frame(file: h5py.File, card: Card) -> None:
     """Everything around the numbers that The Well's readers look for."""
-    axes = AXES[: len(card.points)]
     numbers = {
-        key: value
+        key: float(value)
         for key, value in card.parameters.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
     file.attrs["dataset_name"] = card.name
     file.attrs["grid_type"] = "spherical" if card.area_weighted else "cartesian"
-    file.attrs["n_spatial_dims"] = len(axes)
+    file.attrs["n_spatial_dims"] = len(card.points)
     file.attrs["n_trajectories"] = card.samples
     _texts(file, "simulation_parameters", list(numbers))
     for key, value in numbers.items():
         if key not in file.attrs:
-            file.attrs[key] = float(value)
+            file.attrs[key] = value
+    _write_dimensions(file.create_group("dimensions"), card)
+    _write_boundaries(file.create_group("boundary_conditions"), card)
+    _write_scalars(file.create_group("scalars"), card, numbers)
 
-    dimensions = _group(file, "dimensions")
-    _texts(dimensions, "spatial_dims", axes)
+
+def _write_dimensions(group: Any, card: Card) -> None:
+    axes = AXES[: len(card.points)]
+    _texts(group, "spatial_dims", axes)
     times = card.times[-1:] if card.steady else card.times
-    _array(dimensions, "time", times.astype(np.float32), sample_varying=False)
+    _array(group, "time", times.astype(np.float32), sample_varying=False)
     for axis, coordinates in zip(axes, card.grid.coordinates(), strict=True):
         values = coordinates.astype(np.float32)
-        _array(dimensions, axis, values, sample_varying=False, time_varying=False)
+        _array(group, axis, values, sample_varying=False, time_varying=False)
 
-    edges = _group(file, "boundary_conditions")
-    for axis, points, boundary in zip(axes, card.points, card.boundary, strict=True):
-        edge = _group(edges, f"{axis}_{boundary}")
+
+def _write_boundaries(group: Any, card: Card) -> None:
+    for axis, points, boundary in zip(AXES, card.points, card.boundary, strict=False):
+        edge = group.create_group(f"{axis}_{boundary}")
         _texts(edge, "associated_dims", [axis])
         _texts(edge, "associated_fields", [])
         edge.attrs["bc_type"] = WELL_BOUNDARY[boundary]
@@ -144,19 +149,19 @@ def _write_frame(file: h5py.File, card: Card) -> None:
         _array(edge, "mask", mask)
         _array(edge, "values", np.zeros(int(mask.sum()), dtype=np.float32))
 
-    scalars = _group(file, "scalars")
+
+def _write_scalars(group: Any, card: Card, numbers: dict[str, float]) -> None:
     # The Well's loader keeps scalars and fields under one roof: names must differ.
     taken = {*card.fields, *card.inputs}
     names = {key: f"{key}_parameter" if key in taken else key for key in numbers}
-    _texts(scalars, "field_names", list(names.values()))
+    _texts(group, "field_names", list(names.values()))
     for key, name in names.items():
-        number = np.float32(numbers[key])
-        _array(scalars, name, number, sample_varying=False, time_varying=False)
+        _array(group, name, np.float32(numbers[key]), sample_varying=False, time_varying=False)
 
 
 def _create_fields(file: h5py.File, card: Card) -> tuple[list[Any], list[Any]]:
     """Empty arrays for every channel, laid out at once: inputs (steady data only), outputs."""
-    group = _group(file, "t0_fields")
+    group = file.create_group("t0_fields")
     inputs = _input_names(card) if card.steady else ()
     _texts(group, "field_names", [*inputs, *card.fields])
     frames = 1 if card.steady else card.frames
@@ -171,17 +176,13 @@ def _create_fields(file: h5py.File, card: Card) -> tuple[list[Any], list[Any]]:
         array.attrs.update(dim_varying=space, sample_varying=True, time_varying=True)
         varying.append(array)
     for order in ("t1_fields", "t2_fields"):
-        _texts(_group(file, order), "field_names", [])
+        _texts(file.create_group(order), "field_names", [])
     return constants, varying
 
 
 def _input_names(card: Card) -> tuple[str, ...]:
     names = card.inputs or tuple(f"input_{name}" for name in card.fields)
     return tuple(f"input_{name}" if name in card.fields else name for name in names)
-
-
-def _group(parent: Any, name: str) -> Any:
-    return parent.create_group(name)
 
 
 def _texts(owner: Any, name: str, words: Sequence[str]) -> None:
