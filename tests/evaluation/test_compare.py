@@ -24,6 +24,7 @@ def scores(model="fino", seed=0, nrmse=0.1, data="a", task="shallow-water", **ne
             "samples": 3,
             "shown": 10,
             "steps": 91,
+            "steady": False,
         },
         metrics={
             "nrmse": Score(nrmse, 0.5 * nrmse, 2 * nrmse),

@@ -2,7 +2,9 @@
 
 import pytest
 
-from fino.report.paper import AUDIT, DIFFERS, PAPER, TASKS, numbers
+from fino.model import MODELS
+from fino.pde import PROBLEMS
+from fino.report.paper import AUDIT, DIFFERS, PAPER, TASKS, numbers, task_of
 
 
 def value(task, model, metric):
@@ -24,7 +26,7 @@ def test_every_number_of_the_four_tables_is_there():
     ("task", "metric", "rival", "percent"),
     [
         ("advection", "rmse", "fno", 44.15),
-        ("compressible", "rmse", "ffno", 34.02),
+        ("compressible-1d", "rmse", "ffno", 34.02),
         ("diffusion-reaction-1d", "rmse", "transolver", 16.18),
         ("darcy", "rmse", "unet", -3.67),
         ("diffusion-reaction-2d", "rmse", "local-fno", 38.15),
@@ -32,8 +34,8 @@ def test_every_number_of_the_four_tables_is_there():
         ("climate", "rmse", "ufno", 11.73),
         ("advection", "nrmse", "fno", 45.07),
         ("advection", "max_error", "fno", 17.38),
-        ("compressible", "nrmse", "ffno", 11.02),
-        ("compressible", "max_error", "ffno", 22.37),
+        ("compressible-1d", "nrmse", "ffno", 11.02),
+        ("compressible-1d", "max_error", "ffno", 22.37),
         ("diffusion-reaction-1d", "nrmse", "transolver", 15.60),
         ("diffusion-reaction-1d", "max_error", "ufno", -59.4),
         ("diffusion-reaction-1d", "crmse", "transolver", 24.30),
@@ -44,9 +46,9 @@ def test_every_number_of_the_four_tables_is_there():
         ("shallow-water", "nrmse", "local-fno", 40.76),
         ("shallow-water", "max_error", "local-fno", 56.97),
         ("shallow-water", "crmse", "local-fno", 65.79),
-        ("compressible", "frmse_low", "ffno", 33.58),
-        ("compressible", "frmse_mid", "ffno", 29.33),
-        ("compressible", "frmse_high", "ufno", -26.69),
+        ("compressible-1d", "frmse_low", "ffno", 33.58),
+        ("compressible-1d", "frmse_mid", "ffno", 29.33),
+        ("compressible-1d", "frmse_high", "ufno", -26.69),
         ("diffusion-reaction-2d", "frmse_low", "local-fno", 54.72),
         ("diffusion-reaction-2d", "frmse_mid", "local-fno", 40.91),
         ("diffusion-reaction-2d", "frmse_high", "local-fno", 33.33),
@@ -73,6 +75,16 @@ def test_the_retuned_fno_is_better_than_the_papers():
         if entry.row == "FNO retuned":
             assert entry.value < value(entry.task, "fno", "nrmse")
             assert "protocol" not in entry.note and entry.note
+
+
+def test_every_task_is_one_of_our_problems():
+    assert set(TASKS) - {"climate"} <= set(PROBLEMS)
+    assert {entry.model for entry in PAPER} == set(MODELS)
+    assert [task_of(name) for name in ("darcy-pdebench", "advection", "mine")] == [
+        "darcy",
+        "advection",
+        None,
+    ]
 
 
 def test_an_unknown_task_gets_a_hint():

@@ -65,9 +65,7 @@ def evaluate(
     if json:
         print(scores.to_json(), end="")
         return
-    facts = scores.data
-    title = f"{facts['title'] or facts['name']}: {facts['samples']} {facts['part']} samples"
-    table(f"{title}, {facts['shown']} frames shown, {facts['steps']} predicted", *scores.summary())
+    table(scores.question, *scores.summary())
     if scores.floors:
         table("Floors: predictions that need no learning", *scores.floor_rows())
     say(scores.verdict["sentence"])

@@ -100,7 +100,7 @@ def _comparison(group: list[Scores]) -> Comparison:
             floors.setdefault(name, Row(name, values, cost=cost, is_floor=True))
     return Comparison(
         task=first.data["name"],
-        title=first.data["title"] or first.data["name"],
+        title=first.question,
         data=first.data,
         convention=first.convention,
         rows=tuple(rows),

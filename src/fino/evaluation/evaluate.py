@@ -213,6 +213,7 @@ def _data_facts(data: Dataset, part: Part, shown: int, steps: int) -> dict[str, 
         "points": list(data.grid.points),
         "fields": list(data.fields),
         "dt": data.dt,
+        "steady": data.steady,
     }
 
 

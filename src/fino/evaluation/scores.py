@@ -68,6 +68,15 @@ class Scores:
             )
         return self.metrics[metric]
 
+    @property
+    def question(self) -> str:
+        """What was scored, in a line."""
+        facts = self.data
+        words = f"{facts['title'] or facts['name']}: {facts['samples']} {facts['part']} samples"
+        if facts["steady"]:
+            return f"{words}, steady"
+        return f"{words}, {facts['shown']} frames shown, {facts['steps']} predicted"
+
     def summary(self) -> tuple[list[str], list[list[str]]]:
         """A narrow table: every metric with its interval, beside the best floor."""
         columns = ["metric", self.model.get("name", "model"), "95 % interval", "best floor", ""]

@@ -29,7 +29,7 @@ from fino.model.rollout import rollout
 from fino.report import curves, figures, look, tables
 from fino.report.film import film, gradient
 from fino.report.movie import movie as write_movie
-from fino.report.paper import TASKS
+from fino.report.paper import task_of
 from fino.report.reproduce import commands
 from fino.report.scene import Scene
 from fino.report.words import about_reach, asked, learned_steps, number, tiles
@@ -150,9 +150,8 @@ def _pictures(
 ) -> list[Picture]:
     pictures = []
     last = scores.over_time["nrmse"]["model"][-1]
-    ending = (
-        "" if last is None else f"At the last step the error is {100 * last:.2g} % of the field."
-    )
+    when = "The error is" if scene.steady else "At the last step the error is"
+    ending = "" if last is None else f"{when} {100 * last:.2g} % of the field."
     for channel, name in list(enumerate(scene.fields))[:_CHANNELS]:
         title = "Truth, prediction, error" + (f": {name}" if len(scene.fields) > 1 else "")
         figure = figures.fields(scene, channel)
@@ -200,7 +199,8 @@ def _spectra(subject: Subject, scores: Scores) -> list[Picture]:
             continue
         of_field = f" of {name}" if len(scores.spectra["fields"]) > 1 else ""
         figure = curves.spectra(scores.spectra["wavenumber"], series)
-        title = f"Energy at each wavenumber{of_field}, last step"
+        title = f"Energy at each wavenumber{of_field}"
+        title += ", last step" if len(scores.over_time["time"]) > 1 else ""
         caption = "Where the error line meets the truth, those waves are wrong altogether."
         pictures.append(Picture(f"spectrum-{name}", figure, title, caption))
     return pictures
@@ -230,7 +230,7 @@ def _html(
         lstrip_blocks=True,
     )
     beside = None
-    if card.name in TASKS:
+    if task_of(card.name) is not None:
         beside = tables.beside_paper(comparison or compare([scores])[0], intervals=False)
     return environment.get_template("report.html.j2").render(
         title=f"{subject.name} on {card.title or card.name}",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fino.settings import did_you_mean
 
-__all__ = ["AUDIT", "DIFFERS", "PAPER", "TASKS", "Entry", "numbers"]
+__all__ = ["AUDIT", "DIFFERS", "PAPER", "TASKS", "Entry", "numbers", "task_of"]
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,19 @@ class Entry:
 #: Our name of each task → the paper's.
 TASKS = {
     "advection": "Advection (1D)",
-    "compressible": "CNS (1D)",
+    "compressible-1d": "CNS (1D)",
     "diffusion-reaction-1d": "Diffusion-Reaction (1D)",
     "darcy": "Darcy Flow (2D)",
     "diffusion-reaction-2d": "Diffusion Reaction (2D)",
     "shallow-water": "Shallow Water (2D)",
     "climate": "Climate Modelling (2D)",
+}
+
+#: Data by another name for the same task.
+_ALIASES = {
+    "darcy-pdebench": "darcy",
+    "climate-daily": "climate",
+    "climate-monthly": "climate",
 }
 
 #: Our name of each model → its heading in Table 1, and its row in the tables of the appendix.
@@ -54,7 +61,7 @@ _HEADINGS = {
 # Table 1: a row for each task; the columns are the models in the order of _HEADINGS.
 _RMSE: dict[str, tuple[float | None, ...]] = {
     "advection": (0.05257, 0.00530, 0.00968, 0.00683, 0.00937, None, 0.00296),
-    "compressible": (12.56934, 0.34053, 0.44692, 0.29493, 0.72094, None, 0.1946),
+    "compressible-1d": (12.56934, 0.34053, 0.44692, 0.29493, 0.72094, None, 0.1946),
     "diffusion-reaction-1d": (0.03812, 0.02884, 0.00891, 0.01409, 0.00686, None, 0.00575),
     "darcy": (0.01117, 0.02575, 0.06929, 0.02482, 0.01987, 0.02051, 0.01158),
     "diffusion-reaction-2d": (0.05979, 0.01055, 0.01443, 0.01314, 0.01485, 0.00346, 0.00214),
@@ -76,7 +83,7 @@ _TABLE_S1: dict[str, dict[str, _Triple]] = {
         "transolver": (0.01555, 0.17913, 0.00083),
         "fino": (0.0049, 0.09395, 0.00036),
     },
-    "compressible": {
+    "compressible-1d": {
         "unet": (0.8123, 50.83448, 15.34809),
         "fno": (0.23532, 4.78869, 0.0879),
         "ufno": (0.37418, 5.42717, 0.17281),
@@ -123,7 +130,7 @@ _TABLE_S2: dict[str, dict[str, _Triple]] = {
     },
 }
 _TABLE_S3: dict[str, dict[str, _Triple]] = {
-    "compressible": {
+    "compressible-1d": {
         "unet": (4.42510, 0.18985, 0.03155),
         "fno": (0.11258, 0.04998, 0.00706),
         "ufno": (0.15604, 0.05499, 0.00682),
@@ -225,7 +232,7 @@ DIFFERS: dict[str, str] = {
         "the paper's data were made with random keys of JAX and 9000 trajectories; "
         "copying the frame of five steps ago already gives nRMSE 0.0089"
     ),
-    "compressible": (
+    "compressible-1d": (
         "which of five released files was used is not said (we take Rand, periodic, inviscid); "
         "the released files were solved in float32"
     ),
@@ -250,6 +257,12 @@ DIFFERS: dict[str, str] = {
         "per-pixel climatology scores about as well"
     ),
 }
+
+
+def task_of(data: str) -> str | None:
+    """The paper's task that data of this name belong to, if any."""
+    task = _ALIASES.get(data, data)
+    return task if task in TASKS else None
 
 
 def numbers(

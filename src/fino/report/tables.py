@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fino.evaluation.compare import Comparison, Row
-from fino.report.paper import AUDIT, DIFFERS, TASKS, numbers
+from fino.report.paper import AUDIT, DIFFERS, TASKS, numbers, task_of
 from fino.settings import did_you_mean
 
 __all__ = ["FORMATS", "Cell", "Table", "beside_paper", "comparison", "costs", "counted", "rendered"]
@@ -128,13 +128,8 @@ def comparison(
         notes.append("± is the standard deviation over seeds.")
     if intervals:
         notes.append("(low – high) is a 95 % bootstrap interval over samples.")
-    data = result.data
-    title = (
-        f"{result.title}: {data['samples']} {data['part']} samples, "
-        f"{data['shown']} frames shown, {data['steps']} predicted"
-    )
     columns = ("run", *shown, *(name for _, name in known))
-    return Table(title, columns, tuple(cells), tuple(notes))
+    return Table(result.title, columns, tuple(cells), tuple(notes))
 
 
 def costs(result: Comparison) -> Table:
@@ -150,12 +145,13 @@ def beside_paper(
     result: Comparison, metrics: Sequence[str] = METRICS_SHOWN, intervals: bool = True
 ) -> Table:
     """Our rows beside the paper's; † marks what was measured on other data."""
-    if result.task not in TASKS:
+    task = task_of(result.task)
+    if task is None:
         raise ValueError(
             f"The paper has no task '{result.task}': it has {', '.join(TASKS)}. "
             f"Compare without --paper."
         )
-    entries = [*numbers(result.task), *(e for e in AUDIT if e.task == result.task)]
+    entries = [*numbers(task), *(e for e in AUDIT if e.task == task)]
     shown = [m for m in metrics if m in result.metrics or any(e.metric == m for e in entries)]
     cells = [
         (
@@ -167,19 +163,19 @@ def beside_paper(
     ]
     sources: dict[tuple[str, str], dict[str, float]] = {}
     for entry in entries:
-        kind = "paper" if entry in numbers(result.task) else entry.table
+        kind = "paper" if entry in numbers(task) else entry.table
         name = entry.model if kind == "paper" else entry.row
         sources.setdefault((name, kind), {})[entry.metric] = entry.value
     for (name, kind), values in sources.items():
         printed = (Cell(f"{values[m]:g}", values[m]) if m in values else Cell("–") for m in shown)
         cells.append((Cell(f"{name} †"), Cell(kind), *printed))
-    tables = sorted({e.table for e in numbers(result.task) if e.metric in shown})
+    tables = sorted({e.table for e in numbers(task) if e.metric in shown})
     notes = (
-        f"† other data than ours: {DIFFERS[result.task]}.",
+        f"† other data than ours: {DIFFERS[task]}.",
         f"The paper's numbers: {', '.join(tables)}, in PDEBench's convention.",
-        *sorted({f"{e.row} ({e.table}): {e.note}." for e in AUDIT if e.task == result.task}),
+        *sorted({f"{e.row} ({e.table}): {e.note}." for e in AUDIT if e.task == task}),
     )
-    title = f"{TASKS[result.task]}: ours beside the paper's"
+    title = f"{TASKS[task]}: ours beside the paper's"
     return Table(title, ("model", "source", *shown), tuple(cells), notes)
 
 

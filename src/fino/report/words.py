@@ -84,23 +84,24 @@ def about_reach(subject: Subject) -> dict[str, Any] | None:
     except ValueError:
         return None
     moves = max(cone.cells)
-    seen = f"{sees:.0f} cells" if math.isfinite(sees) else "the whole field"
-    enough = (
-        "so no finite reach can be enough"
-        if math.isinf(moves) and math.isfinite(sees)
-        else "enough to see where its next value comes from"
-        if sees >= moves
-        else "not far enough: part of what it has to predict comes from outside"
-    )
     widest = max(x for x in (sees, moves, 1.0) if math.isfinite(x)) * 1.05
+    seen = f"{sees:.0f} cells" if math.isfinite(sees) else "the whole field"
+    sentence = f"In one step the model sees {seen} in each direction; {cone.sentence}"
     return {
-        "sentence": f"In one step the model sees {seen} in each direction; {cone.sentence}",
-        "verdict": enough,
+        "sentence": f"{sentence} {_judged(sees, moves, max(subject.data.grid.points))}",
         "sees": 100 * min(1.0, sees / widest),
         "moves": 100 * min(1.0, moves / widest),
         "sees_word": seen,
         "moves_word": f"{moves:.3g} cells" if math.isfinite(moves) else "the whole field",
     }
+
+
+def _judged(sees: float, moves: float, across: int) -> str:
+    if math.isfinite(moves) and sees >= moves:
+        return "That is enough to see where every next value comes from."
+    if sees >= across - 1:
+        return f"The domain is {across} cells across, so the model sees all of it."
+    return "That is not enough: part of what it has to predict comes from farther away."
 
 
 def learned_steps(model: Any) -> list[dict[str, Any]]:
