@@ -30,6 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
 #: The same for `fino bench …`.
 BENCHES: dict[str, tuple[str, str]] = {
     "speed": ("fino.cli.bench_speed:speed", "Cost of a step of every model, as ratios."),
+    "train": ("fino.cli.bench_train:train", "Error against CPU-seconds of training."),
     "generate": ("fino.cli.bench_generate:generate", "Trajectories a second, time for 1 000."),
 }
 
