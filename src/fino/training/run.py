@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from fino.allocator import keep_freed_memory
 from fino.data.dataset import Dataset
 from fino.data.durable import write_whole
 from fino.model.emulator import Emulator
@@ -152,6 +153,7 @@ def _run(
     progress: Progress | None,
 ) -> Run:
     """Train, and let the folder keep up with what happens."""
+    keep_freed_memory()
     journal = Journal(folder, settings, state.step) if processes.is_first else None
     saved = time.monotonic()
     with _asked_to_stop() as asked:
