@@ -117,7 +117,7 @@ def test_small_tiles_share_a_call(make_model: Make) -> None:
 
 def test_costs_assumed_are_repeatable_and_costs_measured_are_positive(make_model: Make) -> None:
     step = step_of(make_model)
-    assert assumed(step, 1) == assumed(step, 1)
+    assert assumed(step) == assumed(step)
     timed = measured(step, 1, repeats=1)
     assert timed.cell > 0
     assert timed.call >= 0

@@ -105,7 +105,7 @@ def plan_company(
     return plan_ranks(
         step,
         company.size,
-        assumed(step, channels),
+        assumed(step),
         channels=channels,
         samples=samples,
         steps=steps,

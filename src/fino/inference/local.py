@@ -44,11 +44,17 @@ class LocalStep:
     locality: Locality
     domain: Domain
     positions: Positions | None = None
-    weight: Tensor | None = None
+    model: nn.Module | None = None
+
+    @property
+    def weights(self) -> int:
+        """How many numbers the model has learned."""
+        return sum(p.numel() for p in self.model.parameters()) if self.model else 0
 
     def brought(self, history: Trajectory) -> Trajectory:
         """The history in the type and on the device of the weights."""
-        return history if self.weight is None else history.to(self.weight)
+        weight = next(self.model.parameters(), None) if self.model else None
+        return history if weight is None else history.to(weight)
 
     def windows(self, box: Box, steps: int) -> list[Box]:
         """What each of the steps is computed from, the widest first, and the box at the end."""
@@ -95,7 +101,7 @@ def local_stepper(stepper: Any, points: Sequence[int]) -> LocalStep:
     points = tuple(int(n) for n in points)
     domain = Domain(points, grid.is_periodic, locality.stride)
     positions = Positions.of(stepper, points) if isinstance(stepper, Emulator) else None
-    return LocalStep(stepper, stepper.history, locality, domain, positions, _weight(stepper))
+    return LocalStep(stepper, stepper.history, locality, domain, positions, _module(stepper))
 
 
 def local_network(
@@ -121,7 +127,7 @@ def local_network(
     def step(history: Tensor) -> Tensor:
         return network(history[:, -1])
 
-    return LocalStep(step, 1, locality, domain, weight=_weight(network))
+    return LocalStep(step, 1, locality, domain, model=_module(network))
 
 
 def check_history(step: LocalStep, film: Film, stepper: Any) -> None:
@@ -146,8 +152,8 @@ def _refuse_global(model: Any, locality: Locality) -> None:
         )
 
 
-def _weight(model: Any) -> Tensor | None:
-    return next(model.parameters(), None) if isinstance(model, nn.Module) else None
+def _module(model: Any) -> nn.Module | None:
+    return model if isinstance(model, nn.Module) else None
 
 
 def _name(model: Any) -> str:

@@ -104,7 +104,7 @@ def plan_rollout(
     return make_plan(
         step,
         per_axis(tile, step.domain.dims),
-        assumed(step, channels, on_disk=on_disk),
+        assumed(step, on_disk=on_disk),
         steps=steps,
         channels=channels,
         samples=samples,
