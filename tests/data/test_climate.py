@@ -6,6 +6,7 @@ from samples import days, era_file, noaa_file
 
 import fino
 from fino.data.climate import area_weights, climatology
+from fino.data.store import save
 
 
 def small_years(folder, years, **grid):
@@ -124,6 +125,12 @@ def test_area_weights_follow_the_cosine_of_latitude(tmp_path):
     assert weights.shape == grid.points and weights.mean() == pytest.approx(1)
     latitude = grid.coordinates()[0]
     assert weights[:, 0] / weights[6, 0] == pytest.approx(np.cos(np.deg2rad(latitude)), abs=1e-12)
+
+
+def test_the_pairs_can_be_kept_in_one_file_with_their_dates(ten_years, tmp_path):
+    again = save(ten_years, tmp_path / "climate.h5")
+    assert again.labels == ten_years.labels and again.card == ten_years.card
+    assert again.hash == ten_years.hash and again.card.area_weighted
 
 
 def test_climatology_is_the_mean_of_the_training_maps(ten_years):

@@ -1,6 +1,6 @@
 """The native file: HDF5 in The Well's layout, contiguous, read through a memory map.
 
-    /                     dataset_name, grid_type, n_trajectories, …, card (JSON), hash (SHA-256)
+    /                     dataset_name, n_trajectories, …; card (JSON), hash, labels, seal (SHA-256)
     /dimensions           time, x, y, z
     /boundary_conditions  one group for each axis
     /scalars              the numeric parameters
@@ -15,6 +15,7 @@ error and not a surprise.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +64,7 @@ def save(data: Dataset, path: str | Path, overwrite: bool = False) -> Dataset:
     )
     target.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(target) as temporary:
-        write_native(temporary, data.card, blocks)
+        write_native(temporary, data.card, blocks, data.labels)
     write_cards(target, data.card)
     return read_native(target)
 
@@ -74,7 +75,9 @@ def write_cards(path: Path, card: Card) -> None:
     write_whole(path.with_name(path.name + ".card.md"), card.markdown().encode())
 
 
-def write_native(path: Path, card: Card, blocks: Iterable[np.ndarray]) -> str:
+def write_native(
+    path: Path, card: Card, blocks: Iterable[np.ndarray], labels: tuple[str, ...] = ()
+) -> str:
     """Write blocks (b, t, c, *space) of consecutive samples as one file; returns its hash.
 
     The newer file format guards the file's own structure with checksums; only the card and the
@@ -99,8 +102,9 @@ def write_native(path: Path, card: Card, blocks: Iterable[np.ndarray]) -> str:
             raise ValueError(f"{card.samples} samples were promised but {filled} were written.")
         recorded = hashlib.sha256(digests.tobytes()).hexdigest()
         _array(file.create_group("fino"), "sample_sha256", digests)
-        file.attrs["card"] = np.frombuffer(card.to_json().encode(), dtype=np.uint8)
-        file.attrs["hash"] = np.frombuffer(recorded.encode(), dtype=np.uint8)
+        words = {"card": card.to_json(), "hash": recorded, "labels": json.dumps(labels)}
+        for name, text in {**words, "seal": _seal(words)}.items():
+            file.attrs[name] = np.frombuffer(text.encode(), dtype=np.uint8)
     with path.open("r+b") as begin:
         begin.write(_GREETING)
     return recorded
@@ -216,8 +220,10 @@ def read_native(path: str | Path) -> Dataset:
     """Open a native file: the card is read, the arrays are mapped, nothing is loaded."""
     source = Path(path)
     with h5py.File(source, "r") as file:
-        card = Card.from_json(_bytes(file.attrs["card"]))
-        recorded = _bytes(file.attrs["hash"]).decode("ascii", "replace")
+        words = {name: _words(file.attrs[name]) for name in ("card", "hash", "labels")}
+        if _words(file.attrs["seal"]) != _seal(words):
+            raise ValueError("its card is damaged.")
+        card, recorded = Card.from_json(words["card"]), words["hash"]
         digests = np.asarray(file["fino/sample_sha256"])
         if digests.shape != (card.samples, 32) or digests.dtype != np.uint8:
             raise ValueError("its checksums do not fit its card.")
@@ -240,6 +246,7 @@ def read_native(path: str | Path) -> Dataset:
         _with_cost(card, source),
         CheckedFrames(arrays, digests, source),
         path=source,
+        labels=tuple(json.loads(words["labels"])),
         recorded_hash=recorded,
     )
 
@@ -255,11 +262,16 @@ def mapped(array: Any, path: Path, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(whole)
 
 
-def _bytes(attribute: Any) -> bytes:
+def _words(attribute: Any) -> str:
     values = np.asarray(attribute)
     if values.dtype != np.uint8:
         raise ValueError("its card is not text.")
-    return values.tobytes()
+    return values.tobytes().decode("utf-8", "replace")
+
+
+def _seal(words: dict[str, str]) -> str:
+    """One checksum over everything that is said about the numbers."""
+    return hashlib.sha256("\0".join(words[key] for key in sorted(words)).encode()).hexdigest()
 
 
 def _with_cost(card: Card, path: Path) -> Card:
