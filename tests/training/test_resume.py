@@ -72,7 +72,7 @@ def kill_and_go_on(folder, kills, seed):
     """Start, kill at a random moment, start again …; returns how many kills hit a live process."""
     draw = random.Random(seed)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fino.training.run", "fino.model.fino", "torch.optim"])
+    context.set_forkserver_preload(["fino.training.run", "fino.model.fino", "torch._dynamo"])
     hit = 0
     while not (folder / "finished").exists():
         process = context.Process(target=go_on, args=(str(folder),))

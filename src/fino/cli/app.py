@@ -24,11 +24,14 @@ VERBS: dict[str, tuple[str, str]] = {
     "evaluate": ("fino.cli.evaluate:evaluate", "Score a run next to its floors."),
     "compare": ("fino.cli.compare:compare", "Many runs in one table, beside the paper."),
     "report": ("fino.cli.report:report", "One page that shows what a run did."),
+    "rollout": ("fino.cli.rollout:rollout", "Predict: any size, any length, many processes."),
     "inspect": ("fino.cli.inspect:inspect", "Reach, stencils, stability of a model."),
 }
 
 #: The same for `fino bench …`.
 BENCHES: dict[str, tuple[str, str]] = {
+    "tiles": ("fino.cli.bench_tiles:tiles", "Memory and time a cell from 1024² to 8192²."),
+    "ranks": ("fino.cli.bench_ranks:ranks", "What processes bring and what halos cost."),
     "speed": ("fino.cli.bench_speed:speed", "Cost of a step of every model, as ratios."),
     "train": ("fino.cli.bench_train:train", "Error against CPU-seconds of training."),
     "generate": ("fino.cli.bench_generate:generate", "Trajectories a second, time for 1 000."),

@@ -58,8 +58,10 @@ def train(
     json
         Print the result as JSON.
     """
+    from fino.allocator import keep_freed_memory
     from fino.training.overrides import merged, parse_overrides, read_tables
 
+    keep_freed_memory()
     tables = parse_overrides(overrides)
     if recipe is not None:
         tables = merged(read_tables(recipe), tables)

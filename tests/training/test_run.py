@@ -1,0 +1,190 @@
+"""A run is a folder that says everything, and training really learns."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from little_data import blobs, little_fino, waves
+
+import fino
+import fino.training
+from fino.training.choices import explained, settled
+from fino.training.loss import validate
+from fino.training.overrides import merged, parse_overrides, read_tables
+from fino.training.settings import TrainingSettings
+
+QUICK = {"batch": 4, "validations": 4, "validation_samples": 2}
+
+
+def steady_slopes(samples: int = 8):
+    """A field and its differences along an axis: steady, so one frame in and one out."""
+    u = np.random.default_rng(0).normal(size=(samples, 1, 1, 16, 16))
+    both = np.concatenate([u, u - np.roll(u, 1, axis=-1)], axis=1)
+    return fino.from_array(both, dt=1.0, extent=(0, 1), boundary="dirichlet", steady=True)
+
+
+@pytest.mark.parametrize("predict", ["frame", "increment", "linear"])
+def test_training_improves_the_rollout(tmp_path, predict):
+    data = waves(samples=20)
+    model = little_fino(data, predict=predict)
+    before = validate(model, data.validation.all())
+    run = fino.fit(model, data, out=tmp_path / "run", steps=60, **QUICK)
+    after = validate(run.model, data.validation.all())
+    assert after.full < 0.9 * before.full
+
+
+def test_a_steady_problem_is_one_step_without_history(tmp_path):
+    data = steady_slopes()
+    model = fino.build("fino", data, width=8, levels=0)
+    assert model.history == 1
+    run = fino.fit(model, data, out=tmp_path / "run", steps=80, learning_rate=0.01, **QUICK)
+    assert run.metrics[-1]["horizon"] == 1
+    judged = [row["nrmse"] for row in run.metrics if row["nrmse"] is not None]
+    assert judged[-1] < 0.7 * judged[0]
+
+
+def test_the_folder_holds_what_the_next_room_reads(tmp_path):
+    data = waves()
+    run = fino.fit(little_fino(data), data, out=tmp_path / "run", steps=8, **QUICK)
+    names = {p.name for p in run.folder.iterdir()}
+    assert names == {
+        *("model", "last", "start", "settings.json", "data.json", "metrics.jsonl", "loss.png")
+    }
+    facts = json.loads((run.folder / "data.json").read_text())
+    assert facts["hash"] == data.hash
+    assert facts["card"]["name"] == "waves"
+    assert {"step", "loss", "validation", "lr", "cpu_seconds", "wall_seconds", "horizon"} <= set(
+        run.metrics[-1]
+    )
+    assert run.settings.steps == 8
+    assert run.model(data.test.all(0, 3)).shape == (len(data.test), 1, 32)
+    assert (run.folder / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_best_model_is_kept_not_the_last(tmp_path):
+    data = waves()
+    run = fino.fit(
+        little_fino(data),
+        data,
+        out=tmp_path / "run",
+        steps=40,
+        learning_rate=0.05,
+        schedule="constant",
+        **{**QUICK, "validations": 20},
+    )
+    judged = [row["validation"] for row in run.metrics if row["validation"] is not None]
+    assert judged[-1] > min(judged), "this run was meant to end worse than its best"
+    kept = validate(run.model, data.validation.read(range(min(2, len(data.validation)))))
+    assert kept.full == pytest.approx(min(judged), rel=1e-6)
+
+
+def test_training_stops_when_validation_no_longer_improves(tmp_path):
+    data = waves()
+    run = fino.fit(
+        little_fino(data),
+        data,
+        out=tmp_path / "run",
+        steps=400,
+        learning_rate=0.1,
+        schedule="constant",
+        patience=2,
+        **{**QUICK, "validations": 100},
+    )
+    judged = [row["validation"] for row in run.metrics if row["validation"] is not None]
+    assert run.metrics[-1]["step"] < 400
+    assert min(judged[-2:]) > min(judged)
+
+
+def test_averaged_weights_are_judged_and_kept(tmp_path):
+    data = waves()
+    model = little_fino(data)
+    run = fino.fit(model, data, out=tmp_path / "run", steps=12, average=0.9, **QUICK)
+    kept, last = run.model.state_dict(), model.state_dict()
+    assert any(not torch.equal(kept[name], last[name]) for name in kept)
+
+
+def test_a_folder_in_use_is_not_overwritten(tmp_path):
+    data = waves()
+    fino.fit(little_fino(data), data, out=tmp_path / "run", steps=1, **QUICK)
+    with pytest.raises(ValueError, match=r"exists already. Go on with `fino train --resume"):
+        fino.fit(little_fino(data), data, out=tmp_path / "run", steps=1, **QUICK)
+    with pytest.raises(ValueError, match=r"is not a run folder"):
+        fino.Run(tmp_path)
+
+
+def test_without_a_folder_a_new_one_is_made_under_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = waves()
+    folders = [fino.fit(little_fino(data), data, steps=1, **QUICK).folder for _ in range(2)]
+    assert folders == [Path("runs/waves-fino-1"), Path("runs/waves-fino-2")]
+
+
+def test_every_setting_is_used():
+    folder = Path(fino.training.__file__).parent
+    used = {
+        node.attr
+        for path in folder.glob("*.py")
+        if path.name != "settings.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+    }
+    assert set(TrainingSettings.model_fields) <= used
+
+
+def test_what_was_left_open_is_decided_and_explained():
+    data = blobs()
+    model = little_fino(data)
+    settings = settled(TrainingSettings(horizon=99), model, data)
+    assert settings.minutes == 5
+    assert settings.horizon == data.frames - model.history
+    assert 2 <= settings.batch <= len(data.train)
+    words = "\n".join(explained(settings, model, data))
+    assert "it sees 9 cells a step" in words
+    assert "flip, rotate" in words
+    assert "5 minutes" in words
+    with pytest.raises(ValueError, match="history 8 leaves nothing to predict"):
+        settled(TrainingSettings(), fino.build("fino", data, history=8, width=4), data)
+
+
+def test_settings_can_be_put_on_the_command_line_or_in_a_recipe(tmp_path):
+    words = ["--model.width", "48", "--train.learning-rate=1e-3", "--train.horizon", "none"]
+    tables = parse_overrides(words)
+    assert tables == {"model": {"width": 48}, "train": {"learning_rate": 1e-3, "horizon": None}}
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('[model]\nwidth = 16\npredict = "linear"\n[train]\nbatch = 8\n')
+    both = merged(read_tables(recipe), tables)
+    assert both["model"] == {"width": 48, "predict": "linear"}
+    assert both["train"]["batch"] == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["--train.learning_rte", "1"], "'train.learning_rte' on the command line. Did you mean"),
+        (["--trian.batch", "1"], "Unknown option '--trian.batch'"),
+        (["--train.batch"], "--train.batch needs a value"),
+        (["batch", "1"], "Unknown option 'batch'"),
+    ],
+)
+def test_mistakes_on_the_command_line_get_one_line(words, answer):
+    with pytest.raises(ValueError) as caught:
+        parse_overrides(words)
+    assert answer in str(caught.value)
+
+
+def test_mistakes_in_a_recipe_get_one_line(tmp_path):
+    recipe = tmp_path / "r.toml"
+    for text, answer in {
+        "[train]\nbach = 1": "Unknown key 'train.bach'",
+        "[trian]\nbatch = 1": "Unknown table 'trian'",
+        "train = 1": "should be a table",
+        "[train": "is not TOML",
+    }.items():
+        recipe.write_text(text)
+        with pytest.raises(ValueError, match=answer.replace("'", ".")):
+            read_tables(recipe)
