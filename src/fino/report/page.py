@@ -27,7 +27,7 @@ from fino.evaluation.runs import Subject, subject_of
 from fino.evaluation.scores import Scores
 from fino.model.rollout import rollout
 from fino.report import curves, figures, look, tables
-from fino.report.film import film, gradient
+from fino.report.filmstrip import filmstrip, gradient
 from fino.report.movie import movie as write_movie
 from fino.report.paper import task_of
 from fino.report.reproduce import commands
@@ -35,7 +35,7 @@ from fino.report.scene import Scene
 from fino.report.words import about_reach, asked, learned_steps, number, tiles
 from fino.training.journal import read_metrics
 
-__all__ = ["scene_of", "write_report"]
+__all__ = ["Picture", "scene_of", "write_report"]
 
 Progress = Callable[[float], None]
 #: Fields drawn in full; more than these would be a long page.
@@ -57,6 +57,7 @@ def write_report(
     data: Dataset | str | Path | None = None,
     *,
     rivals: Sequence[str | Path] = (),
+    more: Sequence[Picture] = (),
     out: str | Path | None = None,
     movie: str | Path | None = None,
     sample: int = 0,
@@ -65,16 +66,17 @@ def write_report(
     """Write the page, its figures as files, and a movie if asked; says where they are.
 
     A run that was not scored yet is scored first.  `rivals` are other evaluated runs on the same
-    data, set beside it in a table and in a figure of error against cost.
+    data, set beside it in a table and in figures; `more` are pictures to show before the others.
     """
     show = progress or (lambda share: None)
     subject = subject_of(run_or_model, data)
     page = _page_path(subject, out)
-    scores = _scores(subject, run_or_model, data, page)
+    scores = _scores(subject, page)
     show(0.3)
     scene = scene_of(subject, sample)
-    comparison = _comparison(scores, rivals)
-    pictures = _pictures(subject, scene, scores, comparison)
+    others = [Scores.load(Path(rival)) for rival in rivals]
+    comparison = _comparison(scores, others)
+    pictures = [*more, *_pictures(subject, scene, scores, others, comparison)]
     folder = page.parent / "figures"
     drawings = []
     for i, picture in enumerate(pictures):
@@ -123,18 +125,17 @@ def _page_path(subject: Subject, out: str | Path | None) -> Path:
     return page
 
 
-def _scores(subject: Subject, run_or_model: Any, data: Any, page: Path) -> Scores:
+def _scores(subject: Subject, page: Path) -> Scores:
     if subject.folder is not None and (subject.folder / "scores.json").is_file():
         scores = Scores.load(subject.folder)
         if scores.data["sha256"] == subject.data.hash:
             return scores
-    return evaluate(run_or_model, data, out=None if subject.folder else page.parent / "scores.json")
+    return evaluate(subject, out=None if subject.folder else page.parent / "scores.json")
 
 
-def _comparison(scores: Scores, rivals: Sequence[str | Path]) -> Comparison | None:
-    if not rivals:
+def _comparison(scores: Scores, others: Sequence[Scores]) -> Comparison | None:
+    if not others:
         return None
-    others = [Scores.load(Path(rival)) for rival in rivals]
     found = compare([scores, *others])
     if len(found) > 1:
         strange = next(o for o in others if o.data["sha256"] != scores.data["sha256"])
@@ -146,7 +147,11 @@ def _comparison(scores: Scores, rivals: Sequence[str | Path]) -> Comparison | No
 
 
 def _pictures(
-    subject: Subject, scene: Scene, scores: Scores, comparison: Comparison | None
+    subject: Subject,
+    scene: Scene,
+    scores: Scores,
+    others: Sequence[Scores],
+    comparison: Comparison | None,
 ) -> list[Picture]:
     pictures = []
     last = scores.over_time["nrmse"]["model"][-1]
@@ -163,7 +168,7 @@ def _pictures(
                 Picture(f"space-time-{name}", figure, f"The whole history{of_field} at once")
             )
     if not scene.steady:
-        pictures.append(_errors(subject, scores))
+        pictures.append(_errors(subject, scores, others))
     pictures += _spectra(subject, scores)
     records = read_metrics(subject.folder / "metrics.jsonl") if subject.folder else []
     if records:
@@ -178,9 +183,12 @@ def _pictures(
     return pictures
 
 
-def _errors(subject: Subject, scores: Scores) -> Picture:
+def _errors(subject: Subject, scores: Scores, others: Sequence[Scores]) -> Picture:
     series = scores.over_time["nrmse"]
-    named = {subject.name: series["model"], **{k: v for k, v in series.items() if k != "model"}}
+    named = {subject.name: series["model"]}
+    for rival in others:
+        named.setdefault(rival.model["name"], rival.over_time["nrmse"]["model"])
+    named |= {name: values for name, values in series.items() if name != "model"}
     most = scores.over_time["nrmse_of_most"]
     figure = curves.error_over_time(scores.over_time["time"], named, (most["low"], most["high"]))
     caption = "The shade holds nine test samples in ten; dashed lines are the floors."
@@ -237,7 +245,7 @@ def _html(
         scores=scores,
         asked=asked(data, scores),
         tiles=tiles(subject, scores),
-        film=None if scene.steady else film(scene),
+        film=None if scene.steady else filmstrip(scene),
         field_gradient=gradient(look.FIELD_MAP),
         error_gradient=gradient(look.ERROR_MAP),
         pictures=[
@@ -251,6 +259,6 @@ def _html(
         reach=about_reach(subject),
         steps=learned_steps(subject.model),
         card=card,
-        commands=commands(card, scores.data["path"], scores.model, page.parent),
+        commands=commands(card, scores.data["path"], scores.model, subject.folder or page.parent),
         version=fino.__version__,
     )
