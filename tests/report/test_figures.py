@@ -9,7 +9,7 @@ from PIL import Image
 
 from fino.grid import Grid
 from fino.report import curves, figures, look
-from fino.report.film import film, gradient
+from fino.report.filmstrip import filmstrip, gradient
 from fino.report.movie import movie, pictures
 from fino.report.scene import Scene
 
@@ -159,10 +159,10 @@ def test_movies_of_another_kind_are_refused(tmp_path, monkeypatch):
 
 
 def test_a_film_of_lines_is_numbers_and_a_film_of_planes_is_strips():
-    lines = film(scene())
+    lines = filmstrip(scene())
     assert lines["kind"] == "lines"
     assert len(lines["lines"]["truth"]) == 5 and len(lines["lines"]["truth"][0]) == 24
-    maps = film(scene((8, 12)))
+    maps = filmstrip(scene((8, 12)))
     assert maps["kind"] == "maps"
     assert all(strip.startswith("data:image/png;base64,") for strip in maps["strips"].values())
     assert gradient("viridis").count("rgb(") == 12
@@ -172,7 +172,7 @@ def test_a_blow_up_can_still_be_drawn(tmp_path):
     broken = scene((8, 8))
     broken.prediction[2:] = np.nan
     look.save(figures.fields(broken), tmp_path / "broken.png")
-    assert film(broken)["kind"] == "maps"
+    assert filmstrip(broken)["kind"] == "maps"
     assert (tmp_path / "broken.png").stat().st_size > 1000
 
 

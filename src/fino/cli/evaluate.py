@@ -49,11 +49,12 @@ def evaluate(
     """
     from fino.cli.console import progress, say, table
     from fino.evaluation.evaluate import evaluate as scored
+    from fino.evaluation.runs import subject_of
 
+    subject = subject_of(run, data)
     with progress("scoring", quiet=json) as show:
         scores = scored(
-            run,
-            data,
+            subject,
             part=part,
             samples=samples,
             convention=convention,

@@ -39,13 +39,15 @@ def report(
         Print where everything was written as JSON.
     """
     from fino.cli.console import progress, say, say_json
+    from fino.evaluation.runs import subject_of
     from fino.report.page import write_report
 
     if not runs:
         raise ValueError("report should be given a run folder, such as `fino report runs/swe`.")
+    subject = subject_of(runs[0], data)
     with progress("report", quiet=json) as show:
         written = write_report(
-            runs[0], data, rivals=runs[1:], out=out, movie=movie, sample=sample, progress=show
+            subject, rivals=runs[1:], out=out, movie=movie, sample=sample, progress=show
         )
     if json:
         say_json(written)

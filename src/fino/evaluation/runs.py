@@ -33,6 +33,8 @@ class Subject:
 
 def subject_of(run_or_model: Any, data: Dataset | str | Path | None = None) -> Subject:
     """Find the model and the data, and refuse a pair that does not fit."""
+    if isinstance(run_or_model, Subject):
+        return run_or_model
     folder = _folder_of(run_or_model)
     model = load(folder / "model") if folder is not None else run_or_model
     if not callable(model):
