@@ -12,6 +12,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,10 +108,18 @@ class Plan:
         shards = Shards(path, self.card, shard_size(self.full))
         if not shards.is_finished(overwrite):
             with shards.locked(overwrite):
-                for start, stop in shards.missing():
-                    began = time.perf_counter()
-                    block = self.solve(start, stop, progress)
-                    shards.keep(start, block, time.perf_counter() - began)
+                # One shard goes to the disk while the next is solved; leaving waits for it.
+                with ThreadPoolExecutor(1) as disk:
+                    pending: Future[None] | None = None
+                    for start, stop in shards.missing():
+                        began = time.perf_counter()
+                        block = self.solve(start, stop, progress)
+                        if pending is not None:
+                            pending.result()
+                        took = time.perf_counter() - began
+                        pending = disk.submit(shards.keep, start, block, took)
+                    if pending is not None:
+                        pending.result()
                 seconds = shards.assemble()
                 write_cards(path, _with_cost(self.card, seconds))
                 shards.clear()

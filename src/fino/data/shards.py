@@ -1,7 +1,7 @@
 """Finished work on the disk while a file is being made: shards that survive any interruption.
 
     FILE.parts/card.json       what is being made; another card is refused
-    FILE.parts/00000000.shard  a line of JSON (checksum, seconds), then float32 numbers
+    FILE.parts/00000000.shard  a line of JSON (checksums, seconds), then float32 numbers
 
 A shard is written under a temporary name, flushed and renamed.  When all are there, the file is
 put together beside them, flushed and given its name; only then do the parts go.
@@ -9,22 +9,29 @@ put together beside them, flushed and given its name; only then do the parts go.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from fino.data.card import Card
-from fino.data.durable import replace, write_whole
+from fino.data.dataset import sample_digest
+from fino.data.durable import replace, whole_file, write_whole
 from fino.data.store import read_native, write_native
 
 __all__ = ["Shards"]
+
+
+#: The checksum of each sample of a shard, and the seconds that it took.
+Head = tuple[list[bytes], float]
+
+#: The line before the numbers is filled up to a multiple of this.
+_LINE = 4096
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class Shards:
     path: Path
     card: Card
     size: int
+    checked: dict[int, Head] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -97,39 +105,43 @@ class Shards:
         """The ranges of samples that are still to be solved."""
         for start, stop in self._ranges():
             try:
-                self._read(start, stop)
-            except (OSError, ValueError, KeyError):
+                numbers, head = self._read(start, stop)
+                if [sample_digest(sample) for sample in numbers] != head[0]:
+                    raise ValueError("damaged shard")
+                self.checked[start] = head
+            except (OSError, ValueError, KeyError, TypeError):
                 yield start, stop
 
     def keep(self, start: int, block: np.ndarray, seconds: float) -> None:
         """Put a finished shard on the disk for good."""
-        numbers = np.ascontiguousarray(block, dtype="<f4").tobytes()
-        head = {"sha256": hashlib.sha256(numbers).hexdigest(), "seconds": seconds}
-        write_whole(self._shard(start), json.dumps(head).encode() + b"\n" + numbers)
+        numbers = np.ascontiguousarray(block, dtype="<f4")
+        digests = [sample_digest(sample) for sample in numbers]
+        facts = {"sha256": [digest.hex() for digest in digests], "seconds": seconds}
+        head = json.dumps(facts).encode()
+        head = head.ljust(-(-(len(head) + 1) // _LINE) * _LINE - 1) + b"\n"
+        with whole_file(self._shard(start)) as temporary, temporary.open("wb") as file:
+            file.write(head)
+            file.write(numbers.data)
+        self.checked[start] = (digests, seconds)
 
-    def _read(self, start: int, stop: int) -> tuple[np.ndarray, float]:
-        head, _, numbers = self._shard(start).read_bytes().partition(b"\n")
-        facts = json.loads(head)
-        if hashlib.sha256(numbers).hexdigest() != facts["sha256"]:
-            raise ValueError("damaged shard")
+    def _read(self, start: int, stop: int) -> tuple[np.ndarray, Head]:
+        """A shard's numbers, mapped, and what its first line says of them."""
+        with self._shard(start).open("rb") as file:
+            line = file.readline()
+        facts = json.loads(line)
         shape = (stop - start, *self.card.shape[1:])
-        return np.frombuffer(numbers, dtype="<f4").reshape(shape), float(facts["seconds"])
+        numbers = np.memmap(self._shard(start), "<f4", "r", offset=len(line), shape=shape)
+        return numbers, ([bytes.fromhex(d) for d in facts["sha256"]], float(facts["seconds"]))
 
     def assemble(self) -> float:
         """Put the file together from its shards; returns the seconds that they took."""
-        seconds = 0.0
-
-        def blocks() -> Iterator[np.ndarray]:
-            nonlocal seconds
-            for start, stop in self._ranges():
-                block, took = self._read(start, stop)
-                seconds += took
-                yield block
-
+        blocks = (
+            (self._read(start, stop)[0], self.checked[start][0]) for start, stop in self._ranges()
+        )
         whole = self.folder / "whole.h5"
-        write_native(whole, self.card, blocks())
+        write_native(whole, self.card, blocks)
         replace(whole, self.path)
-        return seconds
+        return sum(seconds for _, seconds in self.checked.values())
 
     def clear(self) -> None:
         """Remove the parts; what cannot be removed does no harm."""

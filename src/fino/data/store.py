@@ -33,6 +33,9 @@ __all__ = ["is_native", "read_native", "save", "write_cards", "write_native"]
 
 AXES = ("x", "y", "z")
 
+#: Trajectories (b, t, c, *space), and the SHA-256 of each if it is known.
+Block = tuple[np.ndarray, Sequence[bytes] | None]
+
 #: Our four boundaries in The Well's three words.
 WELL_BOUNDARY = {
     "periodic": "PERIODIC",
@@ -59,7 +62,7 @@ def save(data: Dataset, path: str | Path, overwrite: bool = False) -> Dataset:
     each = 4 * int(np.prod(data.shape[1:], dtype=object))
     size = max(1, _BLOCK // each)
     blocks = (
-        data.read(range(start, min(start + size, len(data)))).numpy()
+        (data.read(range(start, min(start + size, len(data)))).numpy(), None)
         for start in range(0, len(data), size)
     )
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -76,10 +79,11 @@ def write_cards(path: Path, card: Card) -> None:
 
 
 def write_native(
-    path: Path, card: Card, blocks: Iterable[np.ndarray], labels: tuple[str, ...] = ()
+    path: Path, card: Card, blocks: Iterable[Block], labels: tuple[str, ...] = ()
 ) -> str:
     """Write blocks (b, t, c, *space) of consecutive samples as one file; returns its hash.
 
+    A block comes with the checksums of its samples, or with None if they are not known yet.
     The newer file format guards the file's own structure with checksums; only the card and the
     arrays are needed to read it back.
     """
@@ -89,14 +93,14 @@ def write_native(
         _write_frame(file, card)
         inputs, outputs = _create_fields(file, card)
         filled = 0
-        for block in blocks:
+        for block, known in blocks:
             place = slice(filled, filled + len(block))
             for channel, array in enumerate(outputs):
                 array[place] = block[:, 1:, channel] if card.steady else block[:, :, channel]
             for channel, array in enumerate(inputs):
                 array[place] = block[:, 0, channel]
-            for offset, sample in enumerate(block):
-                digests[filled + offset] = np.frombuffer(sample_digest(sample), dtype=np.uint8)
+            sums = known or [sample_digest(sample) for sample in block]
+            digests[place] = np.frombuffer(b"".join(sums), dtype=np.uint8).reshape(-1, 32)
             filled += len(block)
         if filled != card.samples:
             raise ValueError(f"{card.samples} samples were promised but {filled} were written.")
