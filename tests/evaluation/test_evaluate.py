@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import fino
+from fino.data.store import save as save_data
 from fino.evaluation.evaluate import evaluate
 from fino.evaluation.metrics import METRICS
 from fino.evaluation.scores import Scores
@@ -143,6 +144,30 @@ def test_the_same_run_gives_the_same_scores_but_for_times_and_cost(make_run):
     finally:
         torch.set_num_threads(threads)
     assert contents[0] == contents[1]
+
+
+def test_training_twice_with_one_seed_gives_the_same_scores(make_waves, tmp_path):
+    data = save_data(make_waves(), tmp_path / "waves.h5")
+    contents = []
+    for name in ("first", "again"):
+        model = fino.build("fino", data, width=4, levels=0, seed=3)
+        run = fino.fit(model, data, steps=6, seed=3, threads=1, out=tmp_path / name)
+        evaluate(run)
+        content = json.loads((run.folder / "scores.json").read_text())
+        del content["cost"], content["when"]
+        contents.append(content)
+    assert contents[0] == contents[1]
+
+
+def test_a_model_is_scored_in_its_mode_for_use(make_waves):
+    data = make_waves()
+    model = fino.build("fino", data, width=4, levels=0)
+    model.network = torch.nn.Sequential(model.network, torch.nn.Dropout(0.9)).train()
+    settings = model.network[0].settings
+    model.network.settings, model.network.locality = settings, model.network[0].locality
+    first, again = (evaluate(model, data, floors=False)["rmse"].value for _ in range(2))
+    assert first == again
+    assert model.network.training
 
 
 def test_strided_data_are_found_again(make_run, make_waves):

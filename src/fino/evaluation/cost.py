@@ -43,7 +43,8 @@ def cost_of(stepper: Any, history: Tensor) -> dict[str, Any]:
 def seconds_per_step(stepper: AnyStepper, history: Tensor, repeats: int = _REPEATS) -> float:
     """The median wall time of one step; the first, which warms up, is not counted."""
     needed = getattr(stepper, "history", history.shape[1])
-    shown = history[:, history.shape[1] - needed :]
+    weight = next(stepper.parameters(), history) if isinstance(stepper, nn.Module) else history
+    shown = history[:, history.shape[1] - needed :].to(weight.device)
     times = []
     with torch.no_grad():
         for _ in range(repeats + 1):

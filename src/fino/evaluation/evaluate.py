@@ -29,7 +29,6 @@ from fino.evaluation.runs import Subject, subject_of
 from fino.evaluation.scores import Scores
 from fino.evaluation.tally import Predict, Tally, tallied
 from fino.model.floors import floors_for
-from fino.model.rollout import rollout
 
 __all__ = ["evaluate", "protocol"]
 
@@ -63,7 +62,7 @@ def evaluate(
     shown, steps = protocol(subject.model, tested)
     began = time.perf_counter()
     fitted = floors_for(subject.data, shown) if floors else {}
-    predictors: dict[str, Predict] = {"model": lambda past, n: rollout(subject.model, past, n)}
+    predictors: dict[str, Predict] = {"model": subject.predict}
     predictors |= {name: floor.trajectory for name, floor in fitted.items()}
     tallies, truth_energy, skipped = tallied(
         predictors,

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor, nn
 
 from fino.data.dataset import Dataset
+from fino.model.rollout import rollout
 from fino.model.store import load
 from fino.training.shelf import reopen
 
@@ -29,6 +31,18 @@ class Subject:
     name: str
     folder: Path | None = None
     training: dict[str, Any] | None = None
+
+    def predict(self, history: Tensor, steps: int) -> Tensor:
+        """Roll out on the model's own device, in its mode for use: (b, K, …) → (b, steps, …)."""
+        if not isinstance(self.model, nn.Module):
+            return rollout(self.model, history, steps)
+        was_training = self.model.training
+        weight = next(self.model.parameters(), history)
+        self.model.eval()
+        try:
+            return rollout(self.model, history.to(weight.device), steps).to(history.device)
+        finally:
+            self.model.train(was_training)
 
 
 def subject_of(run_or_model: Any, data: Dataset | str | Path | None = None) -> Subject:

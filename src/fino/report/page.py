@@ -25,7 +25,6 @@ from fino.evaluation.evaluate import evaluate, protocol
 from fino.evaluation.metrics import METRICS
 from fino.evaluation.runs import Subject, subject_of
 from fino.evaluation.scores import Scores
-from fino.model.rollout import rollout
 from fino.report import curves, figures, look, tables
 from fino.report.filmstrip import filmstrip, gradient
 from fino.report.movie import movie as write_movie
@@ -99,7 +98,7 @@ def scene_of(subject: Subject, sample: int = 0) -> Scene:
         raise ValueError(f"The test part has samples 0 to {len(part) - 1}, not {sample}.")
     shown, steps = protocol(subject.model, part)
     frames = part.read([sample])
-    predicted = rollout(subject.model, frames[:, :shown], steps)
+    predicted = subject.predict(frames[:, :shown], steps)
     return Scene(
         truth=frames[0, shown:].numpy(),
         prediction=predicted[0].numpy(),
