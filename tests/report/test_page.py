@@ -11,7 +11,10 @@ import pytest
 
 import fino
 from fino.evaluation.evaluate import evaluate
+from fino.evaluation.runs import data_of_run
 from fino.report.page import write_report
+from fino.report.reproduce import train_command
+from fino.training.overrides import parse_overrides
 
 
 class Reader(HTMLParser):
@@ -104,6 +107,16 @@ def test_the_commands_on_the_page_are_whole(line):
     assert f"--data {path}" in train and "--model.width 4" in train and "--model.levels 0" in train
     assert "--train.minutes 1.0" in train
     assert f"fino evaluate {folder}" in text
+
+
+def test_the_training_command_leads_to_the_same_model(line):
+    folder, scores, _ = line
+    words = train_command("waves.h5", scores.model, folder).split()
+    tables = parse_overrides(words[words.index("--model") + 2 : words.index("--out")])
+    again = fino.build("fino", data_of_run(folder), **tables["model"])
+    assert again.network.settings.model_dump(mode="json") == scores.model["network"]
+    assert again.settings.model_dump(mode="json") == scores.model["emulator"]
+    assert tables["train"] == {"minutes": 1.0}
 
 
 def test_planes_with_channels_and_rivals_have_a_page_too(make_run, make_waves):

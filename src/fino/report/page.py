@@ -137,10 +137,10 @@ def _comparison(scores: Scores, others: Sequence[Scores]) -> Comparison | None:
         return None
     found = compare([scores, *others])
     if len(found) > 1:
-        strange = next(o for o in others if o.data["sha256"] != scores.data["sha256"])
+        names = sorted({other.data["name"] for other in others} - {scores.data["name"]})
+        which = f"{scores.data['name']} against {', '.join(names)}" if names else "other samples"
         raise ValueError(
-            f"The rivals were not scored on the same data: {scores.data['name']} against "
-            f"{strange.data['name']}. Report them one by one."
+            f"The rivals were not scored on the same data: {which}. Report them one by one."
         )
     return found[0]
 
