@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
 import fino
 
@@ -53,11 +54,23 @@ app.command(bench)
 def main() -> None:
     """Run the verb; a user's mistake becomes one line and exit code 2."""
     try:
-        app()
-    except (ValueError, OSError) as error:
+        _check_verb(sys.argv[1:])
+        app(exit_on_error=False, print_error=False)
+    except (ValueError, OSError, CycloptsError) as error:
         message = " ".join(str(error).split())
         print(f"fino: {message}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("fino: interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"fino: {stop}" if str(stop) else "fino: interrupted.", file=sys.stderr)
         sys.exit(130)
+
+
+def _check_verb(words: list[str]) -> None:
+    """Refuse a misspelt verb before any of them is imported."""
+    known = [*VERBS, "bench"]
+    if words[:1] == ["bench"]:
+        words, known = words[1:], [*BENCHES]
+    if words and not words[0].startswith("-") and words[0] not in known:
+        near = get_close_matches(words[0], known, n=1)
+        hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."
+        raise ValueError(f"Unknown verb '{words[0]}'. {hint}")

@@ -1,0 +1,40 @@
+"""The command line's front door."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from fino.cli import app
+
+
+@pytest.mark.parametrize(("home", "what"), [*app.VERBS.values(), *app.BENCHES.values()])
+def test_every_verb_leads_to_a_function_and_says_what_it_does(home, what):
+    module, _, name = home.partition(":")
+    assert callable(getattr(import_module(module), name))
+    assert what.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["genrate"], "fino: Unknown verb 'genrate'. Did you mean 'generate'?\n"),
+        (["bench", "sped"], "fino: Unknown verb 'sped'. Did you mean 'speed'?\n"),
+        (["list", "--jsn"], "fino: Unknown option: --jsn. Did you mean --json?\n"),
+        (["bench", "speed", "--repeats", "many"], None),
+    ],
+)
+def test_a_mistake_is_answered_with_one_line(words, message):
+    done = subprocess.run([sys.executable, "-m", "fino", *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("fino: ")
+    if message:
+        assert done.stderr == message
+
+
+def test_help_lists_the_verbs():
+    done = subprocess.run([sys.executable, "-m", "fino", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert all(verb in done.stdout for verb in app.VERBS)
