@@ -112,6 +112,12 @@ def test_the_paper_stands_beside_ours_and_its_rows_are_marked():
         beside_paper(compare([scores(task="waves")])[0])
 
 
+def test_the_papers_climate_row_stands_where_it_can_be_read():
+    (result,) = compare([scores(task="climate-daily")])
+    rows = {row[0].text: row for row in beside_paper(result, ("rmse", "nrmse")).rows}
+    assert [cell.text for cell in rows["fino †"][2:]] == ["–", "0.00715"]
+
+
 def test_a_diverged_run_is_said_to_be():
     (result,) = compare([scores(nrmse=float("inf"))])
     assert comparison(result, ("nrmse",)).rows[0][1].text == "diverged"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fino.settings import did_you_mean
 
-__all__ = ["AUDIT", "DIFFERS", "PAPER", "TASKS", "Entry", "numbers", "task_of"]
+__all__ = ["AUDIT", "DIFFERS", "PAPER", "READS_AS", "TASKS", "Entry", "numbers", "task_of"]
 
 
 @dataclass(frozen=True)
@@ -257,6 +257,10 @@ DIFFERS: dict[str, str] = {
         "per-pixel climatology scores about as well"
     ),
 }
+
+
+#: Numbers that cannot be what their heading says: (task, as printed) → as we read it.
+READS_AS = {("climate", "rmse"): "nrmse"}
 
 
 def task_of(data: str) -> str | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fino.evaluation.compare import Comparison, Row
-from fino.report.paper import AUDIT, DIFFERS, TASKS, numbers, task_of
+from fino.report.paper import AUDIT, DIFFERS, READS_AS, TASKS, numbers, task_of
 from fino.settings import did_you_mean
 
 __all__ = ["FORMATS", "Cell", "Table", "beside_paper", "comparison", "costs", "counted", "rendered"]
@@ -165,7 +165,8 @@ def beside_paper(
     for entry in entries:
         kind = "paper" if entry in numbers(task) else entry.table
         name = entry.model if kind == "paper" else entry.row
-        sources.setdefault((name, kind), {})[entry.metric] = entry.value
+        metric = READS_AS.get((task, entry.metric), entry.metric)
+        sources.setdefault((name, kind), {})[metric] = entry.value
     for (name, kind), values in sources.items():
         printed = (Cell(f"{values[m]:g}", values[m]) if m in values else Cell("–") for m in shown)
         cells.append((Cell(f"{name} †"), Cell(kind), *printed))

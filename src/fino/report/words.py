@@ -47,8 +47,9 @@ def tiles(subject: Subject, scores: Scores) -> list[dict[str, str]]:
     if floors and score is not None and score.value > 0 and math.isfinite(score.value):
         best = min(floors, key=lambda name: floors[name]["value"] or math.inf)
         ratio = (floors[best]["value"] or math.inf) / score.value
+        side, ratio = ("below", ratio) if ratio >= 1 else ("above", 1 / ratio)
         word = f"{ratio:.3g}×" if ratio < 1e4 else f"{ratio:.0e}×"
-        found.append({"value": word, "name": "below the best floor", "more": best})
+        found.append({"value": word, "name": f"{side} the best floor", "more": best})
     cost = scores.cost
     if "parameters" in cost:
         operations = f"{counted(cost['multiply_adds'])} multiply-adds a step"
