@@ -85,11 +85,12 @@ def _recipe(
     minutes: float | None,
     changes: tuple[str, ...],
 ) -> Recipe:
-    from fino.experiment.recipe import changed_tables, made, read_tables
+    from fino.experiment.recipe import changed_tables, made, other_base, read_tables
 
     if name is None and data is None:
         raise ValueError("Which recipe? Try `fino run quickstart`, or `fino run --data FILE`.")
-    stem, content = read_tables(name or _OWN)
+    words = list(changes)
+    stem, content = read_tables(name or _OWN, other_base(words))
     if data is not None:
         content["data"] = {"file": str(data)}
     if models:
@@ -97,7 +98,7 @@ def _recipe(
     if minutes is not None:
         kept = {k: v for k, v in content.get("train", {}).items() if k not in _BUDGETS}
         content["train"] = {**kept, "minutes": minutes}
-    return made(stem, changed_tables(content, changes))
+    return made(stem, changed_tables(content, words))
 
 
 def _carry_out(experiment: Experiment, json: bool) -> None:
@@ -207,8 +208,6 @@ def _next(experiment: Experiment, runs: list[Path]) -> list[str]:
 
 def _about(seconds: float) -> str:
     """5 s, 3 min, 2 h, 4 days."""
-    if seconds != seconds:
-        return "unknown"
     for size, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {name}"

@@ -11,6 +11,7 @@ import math
 import os
 from typing import Any
 
+import fino
 from fino.experiment.recipe import DataChoice
 from fino.experiment.sweep import Case
 from fino.pde import PROBLEMS
@@ -32,6 +33,8 @@ _COMPILE = 5.0
 #: Multiply–adds a second that training reaches on one core, and on a large GPU.
 _CORE, _GPU = 5e9, 1e12
 _REPORT = 10.0
+#: The paper's weather maps: ten years of days.
+_CLIMATE = (3650, 2, 1, 72, 72)
 
 
 def seconds_to_generate(choice: DataChoice) -> float:
@@ -66,10 +69,7 @@ def seconds_to_train(case: Case) -> float:
 
 
 def seconds_to_evaluate(case: Case) -> float:
-    shape = _shape(case.data)
-    if shape is None:
-        return 10.0
-    samples, frames, channels, *points = shape
+    samples, frames, channels, *points = _shape(case.data)
     return 3.0 + samples * frames * channels * math.prod(points) / 2e6
 
 
@@ -79,10 +79,7 @@ def seconds_to_report() -> float:
 
 def _counted(case: Case) -> float:
     """Steps × frames × three times the multiply–adds of a forward pass, over the speed."""
-    shape = _shape(case.data)
-    if shape is None:
-        return math.nan
-    samples, frames, channels, *points = shape
+    samples, frames, channels, *points = _shape(case.data)
     learnt = min(case.data.train or samples, math.ceil(0.81 * samples))
     history = case.build.get("history") or (1 if frames == 2 else max(1, min(10, frames // 2)))
     batch = case.train.get("batch") or max(2, min(64, learnt, 8192 // math.prod(points)))
@@ -107,15 +104,20 @@ def _multiply_adds(case: Case, inputs: int, outputs: int, points: list[int]) -> 
     return multiply_adds(network, (1, inputs, *points))
 
 
-def _shape(choice: DataChoice) -> tuple[int, ...] | None:
-    """(sample, time, channel, *space) of the data that would be made."""
-    if choice.problem is None or choice.samples is None:
-        return None
-    problem = PROBLEMS[choice.problem]
-    settings = problem.settings(**choice.settings)
-    frames = 2 if problem.steady else -(-len(problem.times(settings)) // choice.stride_time)
-    points = [-(-n // choice.stride_space) for n in problem.grid(settings).points]
-    return (choice.samples, frames, len(problem.fields), *points)
+def _shape(choice: DataChoice) -> tuple[int, ...]:
+    """(sample, time, channel, *space) of the data that are there or would be made."""
+    if choice.file is not None:
+        samples, frames, channels, *points = fino.open(choice.file).shape
+    elif choice.problem is not None:
+        problem = PROBLEMS[choice.problem]
+        settings = problem.settings(**choice.settings)
+        samples, channels = choice.samples or 0, len(problem.fields)
+        frames = 2 if problem.steady else len(problem.times(settings))
+        points = list(problem.grid(settings).points)
+    else:
+        return _CLIMATE
+    frames = frames if frames == 2 else -(-frames // choice.stride_time)
+    return (samples, frames, channels, *(-(-n // choice.stride_space) for n in points))
 
 
 def _cores() -> int:

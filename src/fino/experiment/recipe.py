@@ -8,7 +8,7 @@
     [data]                         problem = "advection", or file = "my.h5", or air and pressure
     [data.settings]                the problem's own settings, such as beta
     [model]                        settings of every model; [model.fno] of one alone
-    [train]                        the same for training; [train.fno]
+    [train]                        the same for training; scheme = "paper" begins from the paper's
     [sweep]                        "model.blocks" = [1, 2, 3, 4]
 
 A key that does not exist is refused with the nearest one that does.  A recipe that comes with
@@ -28,7 +28,17 @@ from pydantic import Field, field_validator, model_validator
 from fino.pde import PROBLEMS
 from fino.settings import Settings, did_you_mean
 
-__all__ = ["DataChoice", "Recipe", "changed_tables", "read_recipe", "read_tables", "shipped"]
+__all__ = [
+    "DataChoice",
+    "Recipe",
+    "changed_tables",
+    "made",
+    "other_base",
+    "put",
+    "read_recipe",
+    "read_tables",
+    "shipped",
+]
 
 Tables = dict[str, Any]
 
@@ -79,7 +89,9 @@ def _check_problem(choice: DataChoice) -> None:
         raise ValueError(f"Unknown problem '{choice.problem}'. {hint}")
     if choice.samples is None:
         raise ValueError("data.samples should say how many trajectories to make.")
-    PROBLEMS[choice.problem].settings(**choice.settings)
+    kind = PROBLEMS[choice.problem].settings
+    initial = {"initial": choice.initial} if "initial" in kind.model_fields else {}
+    kind(**{**initial, **choice.settings})
 
 
 class Recipe(Settings):
@@ -120,9 +132,9 @@ def read_recipe(name_or_path: str | Path, changes: Iterable[str] = (), **tables:
 
     `tables` replace whole parts of it: data={"file": "my.h5"}, models=["fino"].
     """
-    name, content = read_tables(name_or_path)
-    content = changed_tables({**content, **tables}, changes)
-    return made(name, content)
+    changes = list(changes)
+    name, content = read_tables(name_or_path, other_base(changes))
+    return made(name, changed_tables({**content, **tables}, changes))
 
 
 def made(name: str, content: Tables) -> Recipe:
@@ -134,8 +146,16 @@ def made(name: str, content: Tables) -> Recipe:
     return Recipe(name=name, data=DataChoice(**data), **values)
 
 
-def read_tables(name_or_path: str | Path) -> tuple[str, Tables]:
-    """The name and the tables of a recipe, together with those of its base."""
+def other_base(changes: list[str]) -> str | None:
+    """Take "base=NAME" out of the changes: it says what the others are changes of."""
+    found = [word for word in changes if word.partition("=")[0].strip() == "base"]
+    for word in found:
+        changes.remove(word)
+    return found[-1].partition("=")[2] if found else None
+
+
+def read_tables(name_or_path: str | Path, base: str | None = None) -> tuple[str, Tables]:
+    """The name and the tables of a recipe, together with those of its base or another one."""
     path = _found(name_or_path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -146,9 +166,11 @@ def read_tables(name_or_path: str | Path) -> tuple[str, Tables]:
         if not isinstance(content.get(name, {}), dict):
             raise ValueError(f"'{name}' in {path.name} should be a table: [{name}].")
     _place_files(content.get("data", {}), path.parent)
-    if "base" in content:
-        _, base = read_tables(_beside(content.pop("base"), path.parent))
-        content = _on_top(base, content)
+    own = content.pop("base", None)
+    below = own if base is None else base
+    if below is not None:
+        _, tables = read_tables(_beside(below, path.parent))
+        content = _on_top(tables, content)
     return path.stem, content
 
 
@@ -165,7 +187,7 @@ def changed_tables(content: Tables, changes: Iterable[str]) -> Tables:
         key, equals, text = word.partition("=")
         if not equals or not key.strip():
             raise ValueError(f"--set should be NAME=VALUE, such as data.samples=50, got '{word}'.")
-        put(content, key.strip(), _value(text))
+        put(content, key.strip(), _value(key.strip(), text))
     return content
 
 
@@ -225,9 +247,9 @@ def _on_top(base: Tables, content: Tables) -> Tables:
     return merged
 
 
-def _value(text: str) -> Any:
-    """48, 1e-3, true, ["fino"] or plain words; `none` is nothing."""
-    if text.lower() == "none":
+def _value(key: str, text: str) -> Any:
+    """48, 1e-3, true, ["fino"] or plain words; `none` is nothing, but for norms of networks."""
+    if text.lower() == "none" and not key.endswith(".norm"):
         return None
     try:
         return json.loads(text)

@@ -112,6 +112,7 @@ def carry_out(experiment: Experiment, watch: Watch | None = None) -> Iterator[Ou
     """Do every step that is not done yet, in order."""
     look = watch or (lambda step: nullcontext(lambda share: None))
     ledger = experiment.ledger
+    _check_device(experiment)
     with ledger.locked():
         content = json.dumps(experiment.recipe.model_dump(mode="json"), indent=1) + "\n"
         write_whole(experiment.folder / "recipe.json", content.encode())
@@ -262,6 +263,20 @@ def _weights_hash(run: Path) -> str | None:
         return model_hash(run / "model")
     except (OSError, ValueError):
         return None
+
+
+def _check_device(experiment: Experiment) -> None:
+    """Refuse at once what would fail after the data are made."""
+    import torch
+
+    wanted = {str(case.train.get("device", "cpu")) for case in experiment.cases}
+    if any(device.startswith("cuda") for device in wanted) and not torch.cuda.is_available():
+        instead = experiment.recipe.name.replace("paper-", "laptop-")
+        other = f" Try `fino run {instead}`," if instead != experiment.recipe.name else ""
+        raise ValueError(
+            f"{experiment.recipe.name} is for a GPU and torch sees none here.{other} or add "
+            "--set train.device=cpu and wait."
+        )
 
 
 def _what_to_give(recipe: Recipe) -> str:

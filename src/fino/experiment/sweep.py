@@ -85,7 +85,7 @@ def _case(recipe: Recipe, row: str, seed: int, varied: dict[str, Any], many_seed
     train = _for_row(recipe.train, row, recipe.models)
     kind = build.pop("name", row)
     _check_build(kind, build, recipe.name)
-    _check_train(train, recipe.name)
+    train = _schemed(train, recipe.name)
     own = {key: value for key, value in varied.items() if _concerns(key, row, recipe.models)}
     words = [row, *(f"{key.rpartition('.')[2]}-{_word(value)}" for key, value in own.items())]
     words += [f"seed-{seed}"] if many_seeds else []
@@ -133,13 +133,21 @@ def _check_build(kind: str, build: dict[str, Any], where: str) -> None:
             )
 
 
-def _check_train(train: dict[str, Any], where: str) -> None:
-    known = [name for name in TrainingSettings.model_fields if name != "seed"]
+def _schemed(train: dict[str, Any], where: str) -> dict[str, Any]:
+    """Training settings, checked; `scheme` says what they are changes of, ours or the paper's."""
+    known = ["scheme", *(name for name in TrainingSettings.model_fields if name != "seed")]
     for key in train:
         if key not in known:
             hint = "Use seeds = […]." if key == "seed" else did_you_mean(key, known)
             raise ValueError(f"Unknown key 'train.{key}' in recipe {where}. {hint}")
-    TrainingSettings(**train)
+    changes = {key: value for key, value in train.items() if key != "scheme"}
+    scheme = train.get("scheme", "ours")
+    if scheme not in ("ours", "paper"):
+        raise ValueError(f"train.scheme should be 'ours' or 'paper', got '{scheme}'.")
+    settings = (
+        TrainingSettings.paper(**changes) if scheme == "paper" else TrainingSettings(**changes)
+    )
+    return settings.model_dump(mode="json", exclude_unset=True)
 
 
 def _content(case: Case) -> str:
