@@ -90,8 +90,8 @@ def test_compare_prints_writes_and_draws(fino, make_run, make_waves, tmp_path):
     assert code == 2 and "Did you mean 'nrmse'?" in complained
 
 
-def test_report_says_where_the_page_is(fino, make_run):
-    folder = make_run()
+def test_report_says_where_the_page_is(fino, make_run, make_waves):
+    folder = make_run(data=make_waves(points=(8, 8), frames=2, steady=True))
     code, said, _ = fino("report", folder, "--json")
     assert code == 0
     assert json.loads(said)["page"] == str(folder / "report.html")
