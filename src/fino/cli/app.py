@@ -21,6 +21,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "fino.cli.export_data:export_data",
         "Write data in another format: PDEBench's, or ours.",
     ),
+    "gallery": ("fino.cli.gallery:gallery", "One sample of each problem in one picture."),
     "train": ("fino.cli.train:train", "Train a model on a data file."),
     "evaluate": ("fino.cli.evaluate:evaluate", "Score a run next to its floors."),
     "compare": ("fino.cli.compare:compare", "Many runs in one table, beside the paper."),

@@ -1,0 +1,100 @@
+"""One sample of each problem in one picture.
+
+A line is drawn as space over time, a plane as three of its frames, a steady problem as what is
+given and what follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fino.data.dataset import Dataset
+from fino.data.generate import generate
+from fino.pde import PROBLEMS
+from fino.report.look import FIELD_MAP, drawn
+
+__all__ = ["gallery"]
+
+_PANELS = 3
+_SHOWN = ("advection", "diffusion-reaction-1d", "compressible-1d")
+_SHOWN_2D = ("shallow-water", "diffusion-reaction-2d", "darcy")
+
+
+def gallery(seed: int = 0, sample: int = 1) -> Figure:
+    """Solve one sample of each of the six problems and draw it."""
+    names = (*_SHOWN, *_SHOWN_2D)
+    with drawn(8.4, 2.2 * len(names)) as figure:
+        rows = figure.subfigures(len(names), 1)
+        for name, row in zip(names, rows, strict=True):
+            problem = PROBLEMS[name]
+            row.suptitle(f"{problem.title}:   {problem.equation}", x=0.01, ha="left", fontsize=9)
+            data = generate(name, samples=sample + 1, seed=seed)
+            frames = data.read([sample])[0].numpy()
+            axes = row.subplots(1, _PANELS)
+            if data.grid.dims == 1:
+                _line(axes, data, frames)
+            else:
+                _plane(axes, data, frames)
+    return figure
+
+
+def _line(axes: Sequence[Axes], data: Dataset, frames: np.ndarray) -> None:
+    """Each field over space and time; the first one also as profiles."""
+    (lo, hi), end = data.grid.extent[0], data.dt * (data.frames - 1)
+    shown = min(data.channels, _PANELS)
+    for channel in range(shown):
+        image = axes[channel].imshow(
+            frames[:, channel],
+            origin="lower",
+            extent=(lo, hi, 0, end),
+            aspect="auto",
+            cmap=FIELD_MAP,
+        )
+        _finish(axes[channel], image, f"{data.fields[channel]}(x, t)", "x", "t")
+    if shown < _PANELS:
+        profile = axes[shown]
+        (x,) = data.grid.coordinates()
+        for frame in (0, data.frames // 2, data.frames - 1):
+            profile.plot(x, frames[frame, 0], label=f"t = {frame * data.dt:.2g}", linewidth=1.2)
+        profile.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), fontsize=8)
+        profile.set(xlabel="x", ylabel=data.fields[0])
+        profile.tick_params(labelsize=7)
+    for empty in axes[shown + 1 :]:
+        empty.set_visible(False)
+
+
+def _plane(axes: Sequence[Axes], data: Dataset, frames: np.ndarray) -> None:
+    """Three frames of the first field on one scale; input and output of a steady problem."""
+    chosen = [0, 1] if data.steady else [0, data.frames // 3, data.frames - 1]
+    (x0, x1), (y0, y1) = data.grid.extent
+    low, high = np.quantile(frames[chosen[1:], 0], [0.0, 1.0])
+    for place, frame in enumerate(chosen):
+        own = data.steady or (place == 0 and np.ptp(frames[0, 0]) > 2 * (high - low))
+        image = axes[place].imshow(
+            frames[frame, 0].T,
+            origin="lower",
+            extent=(x0, x1, y0, y1),
+            cmap=FIELD_MAP,
+            vmin=None if own else low,
+            vmax=None if own else high,
+        )
+        if data.steady:
+            name = ("given: ν(x, y)", "follows: u(x, y)")[place]
+        else:
+            name = f"{data.fields[0]} at t = {frame * data.dt:.2g}"
+        _finish(axes[place], image, name, "x", "y")
+    for empty in axes[len(chosen) :]:
+        empty.set_visible(False)
+
+
+def _finish(axes: Axes, image: Any, name: str, x: str, y: str) -> None:
+    bar = axes.figure.colorbar(image, ax=axes, shrink=1.0, pad=0.02)
+    bar.ax.tick_params(labelsize=7)
+    bar.set_label(name, fontsize=8)
+    axes.set(xlabel=x, ylabel=y)
+    axes.tick_params(labelsize=7)
