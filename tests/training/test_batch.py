@@ -46,7 +46,7 @@ def test_samples_are_named_by_their_number_in_the_data_set():
     assert not set(batch.samples) & set(data.test.samples)
 
 
-def test_noise_is_small_in_units_of_the_networks_own_word_and_never_in_the_target():
+def test_noise_is_in_units_of_the_fields_spread_and_never_in_the_target():
     data = waves(samples=40)
     model = little_fino(data)
     quiet, noisy = (
@@ -54,7 +54,7 @@ def test_noise_is_small_in_units_of_the_networks_own_word_and_never_in_the_targe
         for noise in (0.0, 0.5)
     )
     assert torch.equal(quiet.future, noisy.future)
-    size = (noisy.history - quiet.history).std() / model.output_std
+    size = (noisy.history - quiet.history).std() / model.input_std
     assert float(size) == pytest.approx(0.5, rel=0.05)
 
 

@@ -148,7 +148,9 @@ def test_what_was_left_open_is_decided_and_explained():
     assert "flip, rotate" in words
     assert "5 minutes" in words
     with pytest.raises(ValueError, match="history 8 leaves nothing to predict"):
-        settled(TrainingSettings(), fino.build("fino", data, history=8, width=4), data)
+        fino.build("fino", data, history=8, width=4)
+    with pytest.raises(ValueError, match="history 3 leaves nothing to predict"):
+        settled(TrainingSettings(), model, blobs(frames=3))
 
 
 def test_settings_can_be_put_on_the_command_line_or_in_a_recipe(tmp_path):

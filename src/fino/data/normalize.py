@@ -49,9 +49,12 @@ def fit_frames(part: Part, start: int = 0, length: int | None = None) -> Scaling
     return _fit(part, start, length, increments=False)
 
 
-def fit_increments(part: Part) -> Scaling:
-    """The scaling of u(t + dt) − u(t), what a model that predicts increments has to say."""
-    return _fit(part, 0, None, increments=True)
+def fit_increments(part: Part, start: int = 0) -> Scaling:
+    """The scaling of u(t + dt) − u(t), what a model that predicts increments has to say.
+
+    A model that is shown k frames never predicts the first changes: its start is k − 1.
+    """
+    return _fit(part, start, None, increments=True)
 
 
 def _fit(part: Part, start: int, length: int | None, increments: bool) -> Scaling:

@@ -17,10 +17,11 @@ from fino.data.lightcone import light_cone
 from fino.data.normalize import Scaling, fit_frames, fit_increments
 from fino.locality import Locality
 from fino.model import MODELS
+from fino.model.convolution import pad
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.settings import did_you_mean
 
-__all__ = ["build", "fit_linear_base", "levels_to_see"]
+__all__ = ["build", "fit_linear_base", "fit_stencil_base", "levels_to_see"]
 
 #: Trajectories and cells that the least-squares fit of the history looks at.
 _FIT_SAMPLES = 32
@@ -51,10 +52,16 @@ def build(
             raise ValueError(f"Unknown size '{size}'. {did_you_mean(size, [*network_class.sizes])}")
         settings = {**network_class.sizes[size], **settings}
     grid = data.grid
+    history = data.history if history is None else history
+    if not 0 < history < data.frames:
+        raise ValueError(
+            f"history {history} leaves nothing to predict in trajectories of {data.frames} frames. "
+            f"Use a history between 1 and {data.frames - 1}."
+        )
     emulator_settings = EmulatorSettings(
         model=name,
         fields=data.fields,
-        history=data.history if history is None else history,
+        history=history,
         predict=predict or ("frame" if data.steady else "increment"),  # type: ignore[arg-type]
         coordinates=data.steady if coordinates is None else coordinates,
         edges=not all(grid.is_periodic) if edges is None else edges,
@@ -122,19 +129,58 @@ def fit_linear_base(part: Part, history: int, ridge: float = 1e-6) -> tuple[Tens
     return weights[..., 0].T.float(), spread.float()
 
 
+def fit_stencil_base(part: Part, history: int, ridge: float = 1e-8) -> tuple[Tensor, Tensor]:
+    """The linear scheme over the last frame that predicts the next one best.
+
+        min_S Σ ‖ u_{t+1} − S ∗ u_t ‖² + ridge · Σ u² · |S|²
+
+    (c, c, 3, …) weights from all fields to each and the (c,) spread of what they leave over.
+    Frames that are only ever shown, the first `history` of them, are not fitted.
+    """
+    count, boundary = min(len(part), _FIT_SAMPLES), part.data.grid.boundary
+    gram, cells = torch.zeros(()), 0
+    for i in torch.linspace(0, len(part) - 1, count).long().tolist():
+        u = part.read([i], history - 1)[0].double()
+        thin = max(1, count * u[:, 0].numel() // _FIT_VALUES)
+        both = torch.cat([_taps(u[:-1], boundary), u[1:].transpose(0, 1).flatten(1)])[:, ::thin]
+        gram, cells = gram + both @ both.T, cells + both.shape[1]
+    unknowns = len(gram) - u.shape[1]
+    past, mixed = gram[:unknowns, :unknowns], gram[:unknowns, unknowns:]
+    held = past + ridge * past.diagonal().mean() * torch.eye(unknowns, dtype=gram.dtype)
+    weights = torch.linalg.solve(held, mixed)
+    left = gram[unknowns:, unknowns:] - 2 * weights.T @ mixed + weights.T @ past @ weights
+    scheme = weights.T.unflatten(1, (u.shape[1], *[3] * len(boundary)))
+    return scheme.float(), (left.diagonal().clamp_min(0) / cells).sqrt().float()
+
+
+def _taps(u: Tensor, boundary: tuple[str, ...]) -> Tensor:
+    """What a stencil of radius one sees at every cell: (t, c, *space) → (c · 3^d, t · cells)."""
+    dims = len(boundary)
+    padded = pad(u, (1,) * dims, boundary)
+    for axis in range(2, 2 + dims):
+        padded = padded.unfold(axis, 3, 1)
+    return padded.permute(1, *range(2 + dims, 2 + 2 * dims), 0, *range(2, 2 + dims)).reshape(
+        u.shape[1] * 3**dims, -1
+    )
+
+
 def _fit_scaling(emulator: Emulator, data: Dataset) -> None:
     """Statistics of the training part: of what goes in, and of what the network has to say."""
     predict = emulator.settings.predict
     if data.steady:
         given, wanted = fit_frames(data.train, 0, 1), fit_frames(data.train, 1, 1)
     elif predict == "frame":
-        given = wanted = fit_frames(data.train)
+        given, wanted = fit_frames(data.train), fit_frames(data.train, emulator.history)
     elif predict == "increment":
-        given, wanted = fit_frames(data.train), fit_increments(data.train)
+        given, wanted = fit_frames(data.train), fit_increments(data.train, emulator.history - 1)
     else:
         given = fit_frames(data.train)
-        weights, spread = fit_linear_base(data.train, emulator.history)
-        emulator.base.copy_(weights)
+        if predict == "linear":
+            weights, spread = fit_linear_base(data.train, emulator.history)
+            emulator.base.copy_(weights)
+        else:
+            weights, spread = fit_stencil_base(data.train, emulator.history)
+            emulator.scheme.copy_(weights)
         wanted = Scaling(torch.zeros_like(spread), spread)
     emulator.input_mean.copy_(given.mean)
     emulator.input_std.copy_(given.std)

@@ -4,8 +4,9 @@
 
 The sum over past frames is what is predicted without learning: nothing (`frame`), the last
 frame (`increment`), or the linear combination of the history that fits the training data best
-(`linear`).  The network supplies the rest, in units of that rest's own spread.  Scaling is
-fitted on training data and saved with the weights.
+(`linear`).  With `stencil` it is a finite-difference scheme over the last frame, S ∗ u_t, found
+by least squares: it mixes the fields and sees one cell around.  The network supplies the rest,
+in units of that rest's own spread.  Scaling is fitted on training data and saved with the weights.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from fino.grid import Grid
 from fino.locality import Locality
+from fino.model.convolution import pad, stencil
 from fino.model.features import assemble, position_channels, position_count
 from fino.settings import Settings
 from fino.shapes import Field, Trajectory, expect
@@ -30,7 +32,7 @@ class EmulatorSettings(Settings):
     model: str
     fields: tuple[str, ...]
     history: int = 10
-    predict: Literal["frame", "increment", "linear"] = "frame"
+    predict: Literal["frame", "increment", "linear", "stencil"] = "frame"
     coordinates: bool = False
     edges: bool = False
     steady: bool = False
@@ -53,6 +55,7 @@ class Emulator(nn.Module):
     output_mean: Tensor
     output_std: Tensor
     base: Tensor
+    scheme: Tensor
 
     def __init__(self, network: nn.Module, settings: EmulatorSettings, grid: Grid) -> None:
         super().__init__()
@@ -64,9 +67,11 @@ class Emulator(nn.Module):
             self.register_buffer(f"input_{name}", torch.full((channels,), value))
             self.register_buffer(f"output_{name}", torch.full((channels,), value))
         base = torch.zeros(history, channels)
-        if settings.predict != "frame":
+        if settings.predict in ("increment", "linear"):
             base[-1] = 1.0
         self.register_buffer("base", base)
+        if settings.predict == "stencil":
+            self.register_buffer("scheme", torch.zeros(channels, channels, *[3] * grid.dims))
         self._positions: dict[tuple[int, ...], Tensor] = {}
 
     @property
@@ -80,6 +85,8 @@ class Emulator(nn.Module):
     @property
     def locality(self) -> Locality:
         locality: Any = self.network.locality
+        if self.settings.predict == "stencil":
+            return locality.beside(Locality((1,) * self.grid.dims))
         return locality
 
     @property
@@ -118,6 +125,10 @@ class Emulator(nn.Module):
             return correction
         if self.settings.predict == "increment":
             return history[:, -1] + correction
+        if self.settings.predict == "stencil":
+            ghosts = (1,) * self.grid.dims
+            padded = pad(history[:, -1], ghosts, self.grid.boundary)
+            return stencil(padded, self.scheme) + correction
         weights = self.base.view(*self.base.shape, *over_space[1:])
         return (history * weights).sum(dim=1) + correction
 

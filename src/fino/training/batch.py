@@ -67,7 +67,7 @@ def draw_batch(
         window = augment(window, part.data.card.symmetries, grid, seed, step)
     history, future = window[:, : emulator.history], window[:, emulator.history :]
     if settings.noise:
-        size = settings.noise * emulator.output_std.cpu().view(-1, *[1] * dims)
+        size = settings.noise * emulator.input_std.cpu().view(-1, *[1] * dims)
         noise = torch.randn(history.shape, generator=torch_stream(seed, "noise", step))
         history = history + size * noise
     static: Tensor | None = None

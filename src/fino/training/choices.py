@@ -57,6 +57,7 @@ def explained(settings: TrainingSettings, model: Emulator, data: Dataset) -> lis
     says = {
         "frame": "the next frame itself",
         "increment": "the change from the last frame, scaled by its own spread",
+        "stencil": "what the best linear finite-difference scheme leaves over",
         "linear": "what the best linear combination of the history leaves over",
     }[emulator.predict]
     lines.append(f"it is shown {given} and predicts {says}")

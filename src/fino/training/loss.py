@@ -42,7 +42,12 @@ def root_loss(error: Field, spread: Tensor) -> Tensor:
 
 
 #: Error (b, c, *space) and spread (c, 1…) → one number for a frame.
-LOSSES = {"paper": paper_loss, "scaled": scaled_loss, "root": root_loss}
+LOSSES = {
+    "paper": paper_loss,
+    "scaled": scaled_loss,
+    "fields": scaled_loss,
+    "root": root_loss,
+}
 
 
 class Unroll(nn.Module):
@@ -68,13 +73,24 @@ class Unroll(nn.Module):
     ) -> Tensor:
         measure = LOSSES[self.settings.loss]
         dims = history.dim() - 3
-        spread = self.emulator.output_std.view(-1, *[1] * dims)
+        spread = self._spread().view(-1, *[1] * dims)
         losses = [
             measure(_inside(frame - future[:, t], inner), spread)
             for t, frame in self._unrolled(history, future.shape[1], static)
         ]
         total = torch.stack(losses).sum()
         return total if self.settings.loss == "paper" else total / len(losses)
+
+    def _spread(self) -> Tensor:
+        """The unit of error for each channel.
+
+        `fields` weighs the channels by the size of their fields, as nRMSE does, and has one
+        common factor that makes the loss begin near one.
+        """
+        said, fields = self.emulator.output_std, self.emulator.input_std
+        if self.settings.loss != "fields":
+            return said
+        return fields * (said / fields).square().mean().sqrt()
 
     def _unrolled(
         self, history: Trajectory, horizon: int, static: Tensor | None

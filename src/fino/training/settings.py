@@ -20,7 +20,7 @@ class TrainingSettings(Settings):
 
     Budget: the first of `minutes` (wall clock), `cpu_seconds`, `steps`, `epochs` to run out ends
     the run, and the schedules stretch over it.  `horizon` is the longest unroll; None is the
-    whole trajectory.  `noise` is in units of what the network has to say in one step.
+    whole trajectory.  `noise` is in units of the fields' own spread.
     """
 
     seed: int = 0
@@ -37,7 +37,7 @@ class TrainingSettings(Settings):
     gradient: Literal["full", "truncated", "pushforward"] = "full"
     truncate: int = Field(1, ge=1)
     recompute: bool = False
-    loss: Literal["scaled", "paper", "root"] = "scaled"
+    loss: Literal["scaled", "fields", "paper", "root"] = "scaled"
     noise: float = Field(0.0, ge=0)
     crop: int | tuple[int, ...] | None = None
     augment: bool = True
