@@ -29,8 +29,8 @@ def gallery(seed: int = 0, sample: int = 1) -> Figure:
     """Solve one sample of each of the six problems and draw it."""
     names = (*_SHOWN, *_SHOWN_2D)
     with drawn(8.4, 2.2 * len(names)) as figure:
-        rows = np.atleast_1d(figure.subfigures(len(names), 1))
-        for name, row in zip(names, rows, strict=True):
+        rows: Any = figure.subfigures(len(names), 1)
+        for name, row in zip(names, np.atleast_1d(rows), strict=True):
             problem = PROBLEMS[name]
             row.suptitle(f"{problem.title}:   {problem.equation}", x=0.01, ha="left", fontsize=9)
             data = generate(name, samples=sample + 1, seed=seed)
