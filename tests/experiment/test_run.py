@@ -1,0 +1,240 @@
+"""`fino run`: from nothing to scores and a page, skipping what is done, surviving a kill."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+import fino
+from fino.cli.app import app, main
+from fino.evaluation.scores import Scores
+from fino.experiment.recipe import read_recipe
+from fino.experiment.run import carry_out, plan
+from fino.model.store import model_hash
+from fino.training.run import Run, resume
+
+RECIPE = """
+title = "Tiny"
+models = ["fino", "fno"]
+
+[data]
+problem = "advection"
+samples = 6
+stride_space = 2
+settings = { points = 32, frames = 12, duration = 0.2, beta = 1.0 }
+
+[model]
+history = 3
+
+[model.fino]
+width = 4
+levels = 1
+
+[model.fno]
+width = 4
+modes = 4
+layers = 1
+head = 8
+
+[train]
+steps = 4
+batch = 2
+threads = 1
+checkpoint_seconds = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recipe") / "tiny.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(recipe):
+    """A whole run, from nothing to a page."""
+    out = recipe.parent / "finished"
+    done = list(carry_out(plan(recipe, out)))
+    assert not any(outcome.skipped for outcome in done)
+    return out
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    return shutil.copytree(finished, tmp_path / "copy")
+
+
+def again(recipe, out, *changes, until="report"):
+    """Run the recipe in a folder; the names of the steps that were done and not skipped."""
+    done = []
+    for outcome in carry_out(plan(read_recipe(recipe, changes), out)):
+        if not outcome.skipped:
+            done.append(outcome.step.title)
+        if outcome.step.title == until:
+            break
+    return done
+
+
+def test_a_run_leaves_data_models_scores_and_a_page(finished):
+    assert (finished / "data" / "advection.h5").is_file()
+    for name in ("fino", "fno"):
+        assert Run(finished / name).metrics[-1]["step"] == 4
+        assert Scores.load(finished / name)["nrmse"].value > 0
+    page = (finished / "report.html").read_text()
+    assert "Beside its rivals" in page and "fno" in page
+    assert json.loads((finished / "recipe.json").read_text())["data"]["samples"] == 6
+
+
+def test_what_is_done_is_skipped(recipe, finished):
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*.*") if path.is_file()}
+    assert again(recipe, finished) == []
+    after = {path: path.stat().st_mtime_ns for path in finished.rglob("*.*") if path.is_file()}
+    changed = [path.name for path in after if after[path] != before.get(path)]
+    assert set(changed) <= {"recipe.json"}
+
+
+def test_only_what_depends_on_a_change_is_done_again(recipe, copy):
+    todo = again(recipe, copy, "model.fno.width=6", until="evaluate fno")
+    assert todo == ["train fno", "evaluate fno"]
+    assert Run(copy / "fno").model.network.settings.width == 6
+
+
+def test_other_data_mean_another_training(recipe, copy):
+    todo = again(recipe, copy, "data.seed=5", until="evaluate fino")
+    assert todo == ["generate advection", "train fino", "evaluate fino"]
+
+
+def test_a_lost_result_is_made_again(recipe, copy):
+    (copy / "fno" / "scores.json").unlink()
+    (copy / "report.html").unlink()
+    planned = plan(recipe, copy)
+    states = {step.title: planned.ledger.state(step) for step in planned.steps}
+    assert states == {
+        "generate advection": "done",
+        "train fino": "done",
+        "evaluate fino": "done",
+        "train fno": "done",
+        "evaluate fno": "lost",
+        "report": "changed",
+    }
+
+
+def test_a_damaged_record_is_a_step_to_do_again_not_an_error(recipe, copy):
+    (copy / "steps" / "evaluate-fino.json").write_text("{")
+    assert again(recipe, copy, until="evaluate fino") == ["evaluate fino"]
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(recipe, tmp_path):
+    (tmp_path / "fino").mkdir()
+    (tmp_path / "fino" / "thesis.txt").write_text("mine")
+    with pytest.raises(ValueError, match="exists already"):
+        again(recipe, tmp_path)
+    assert (tmp_path / "fino" / "thesis.txt").read_text() == "mine"
+
+
+def test_a_second_run_in_the_same_folder_is_refused(recipe, copy):
+    first = carry_out(plan(recipe, copy))
+    next(first)
+    with pytest.raises(ValueError, match="Another run is at work in"):
+        next(carry_out(plan(recipe, copy)))
+    first.close()
+
+
+def without_times(path):
+    """Everything in scores.json but what a clock or a meter said."""
+    content = json.loads(path.read_text())
+    content.pop("when")
+    content["cost"] = {k: content["cost"][k] for k in ("parameters", "multiply_adds")}
+    return content
+
+
+def test_the_same_seed_gives_the_same_scores(recipe, finished, tmp_path):
+    kept = finished.rename(tmp_path / "first")
+    try:
+        again(recipe, finished, until="evaluate fno")
+        for name in ("fino", "fno"):
+            first = without_times(kept / name / "scores.json")
+            assert without_times(finished / name / "scores.json") == first
+        again(recipe, finished, "seeds=[1]", until="evaluate fino")
+        other = without_times(finished / "fino" / "scores.json")
+        assert other["metrics"] != without_times(kept / "fino" / "scores.json")["metrics"]
+    finally:
+        shutil.rmtree(finished)
+        kept.rename(finished)
+
+
+def test_a_killed_run_goes_on_to_the_same_weights(recipe, finished, tmp_path):
+    out = tmp_path / "out"
+    changes = ["--set", "train.steps=60", "--set", 'models=["fino"]']
+    command = [sys.executable, "-m", "fino", "run", str(recipe), "--out", str(out), *changes]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    state = out / "fino" / "last" / "state.json"
+    deadline = time.monotonic() + 300
+    while not state.is_file() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert state.is_file() and not (out / "fino" / "scores.json").exists()
+    asked = ["train.steps=60", 'models=["fino"]']
+    planned = plan(read_recipe(recipe, asked), out)
+    states = [planned.ledger.state(step) for step in planned.steps]
+    assert states[:2] == ["done", "begun"]
+    begun = json.loads(state.read_text())["step"]
+    again(recipe, out, *asked, until="train fino")
+    assert Run(out / "fino").metrics[0]["step"] == 1 and begun < 60
+    again(recipe, tmp_path / "whole", *asked, until="train fino")
+    assert model_hash(out / "fino" / "model") == model_hash(tmp_path / "whole" / "fino" / "model")
+
+
+def test_more_training_by_hand_is_kept_and_scored(recipe, copy):
+    resume(copy / "fino", fino.open(copy / "data" / "advection.h5"), steps=6)
+    assert again(recipe, copy, until="evaluate fino") == ["evaluate fino"]
+    assert Run(copy / "fino").metrics[-1]["step"] == 6
+
+
+def test_a_recipe_for_a_gpu_is_refused_before_any_work(tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    with pytest.raises(ValueError, match="paper-darcy is for a GPU and torch sees none here"):
+        next(carry_out(plan("paper-darcy", tmp_path / "out")))
+    assert not (tmp_path / "out").exists()
+
+
+def test_your_own_file_is_run_the_same_way(finished, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(finished / "data" / "advection.h5", "mine.h5")
+    words = ["run", "--data", "mine.h5", "--model", "fino", "--set", "model.fino.width=4"]
+    words += ["--set", "model.history=3", "--set", "train.steps=2", "--json"]
+    app(words, result_action="return_value")
+    told = json.loads(capsys.readouterr().out)
+    assert told["done"] == ["train-fino", "evaluate-fino", "report"]
+    assert (tmp_path / "runs" / "mine" / "report.html").is_file()
+    app(words, result_action="return_value")
+    assert json.loads(capsys.readouterr().out)["skipped"] == told["done"]
+
+
+# The whole front door is tested, which reads sys.argv; cyclopts suspects a mistake.
+@pytest.mark.filterwarnings("ignore:Cyclopts application invoked")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "Which recipe?"),
+        (["quickstat"], "Unknown recipe 'quickstat'. Did you mean 'quickstart'?"),
+        (["--data", "no.h5"], "There is no data file no.h5."),
+        (["quickstart", "--set", "data.smples=3"], "Did you mean 'samples'?"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_one_line(words, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fino", "run", *words])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    told = capsys.readouterr().err
+    assert stopped.value.code == 2 and message in told and told.count("\n") == 1
