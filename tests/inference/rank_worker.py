@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from fino.cli.rollout import rollout
 from fino.grid import Grid
 from fino.inference.decomposed import rollout_share
 from fino.inference.local import local_stepper
@@ -93,9 +94,17 @@ def die(company: Company, folder: Path) -> None:
     rollout_share(company, emulator, history(emulator), 10**6, every=10**6, progress=kill)
 
 
+def verb(folder: Path) -> None:
+    """`fino rollout` on a saved model, from file to file."""
+    rollout(folder / "model", steps=10, history=str(folder / "start.npy"), out=folder / "out.h5")
+
+
 def work(task: str, folder: Path) -> int:
     torch.set_num_threads(1)
     try:
+        if task == "verb":
+            verb(folder)
+            return 0
         with joined("gloo") as company:
             {"compute": compute, "die": die}[task](company, folder)
     except (ValueError, OSError) as error:

@@ -6,11 +6,13 @@ import sys
 import time
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import rank_worker
 import torch
 
+import fino
 from fino.inference.processes import is_launched, joined
 from fino.model.rollout import rollout
 
@@ -44,6 +46,21 @@ def test_processes_give_the_answer_of_one(processes: int, tmp_path: Path) -> Non
         assert float((joint - whole).abs().max() / whole.abs().max()) < 1e-5, (mesh, boundary)
         moved = float((whole[:, -1] - whole[:, 0]).abs().max())
         assert moved > 1e-3, "a rollout in which nothing happens proves nothing"
+
+
+def test_the_verb_shares_the_work_and_one_process_speaks(tmp_path: Path) -> None:
+    model = rank_worker.model(2, "periodic")
+    history = rank_worker.history(model)[0]
+    fino.save(model, tmp_path / "model")
+    np.save(tmp_path / "start.npy", history.numpy())
+    done = run([rank_worker.__file__, "verb", str(tmp_path), "2"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("2 processes as 2 × 1: the least halo for the largest block.") == 1
+    assert "waiting for halos" in done.stdout
+    with h5py.File(tmp_path / "out.h5") as file:
+        written = torch.from_numpy(file["u"][:])
+    torch.testing.assert_close(written, rollout(model, history, 10), rtol=0, atol=1e-5)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".part")]
 
 
 def test_a_killed_process_ends_the_job_and_is_named(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from fino.inference.tiles import Box, cells, shape
 __all__ = ["Costs", "assumed", "measured"]
 
 #: One core of an ordinary machine: arithmetic a second, seconds to touch a cell, to make a call.
-_FLOPS = 5e10
-_CELL = 3e-7
-_CALL = 2e-3
+_FLOPS = 8e10
+_CELL = 1e-7
+_CALL = 1e-3
 #: Bytes a second and seconds a message: within memory, to a disk, between processes.
 _MEMORY = 4e9
 _DISK = 8e8

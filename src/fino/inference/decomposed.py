@@ -168,19 +168,19 @@ class Rank:
         """All steps; (seconds, of which waiting for halos)."""
         begin = perf_counter()
         with ThreadPoolExecutor(max_workers=1) as messenger:
-            renewed = messenger.submit(self.halo.exchange, self.recent)
+            renewed = self._renew(self.recent, messenger)
             for start in range(0, steps, self.plan.steps_per_halo):
                 count = min(self.plan.steps_per_halo, steps - start)
                 frames = self._block_of_steps(count, renewed)
                 if start + count < steps:
-                    renewed = messenger.submit(self.halo.exchange, self._shifted(frames))
+                    renewed = self._renew(self._shifted(frames), messenger)
                 self._keep(frames, start, result, every)
                 if progress:
                     progress((start + count) / steps)
             self._wait(renewed)
         return perf_counter() - begin, self.waited
 
-    def _block_of_steps(self, count: int, renewed: Future[None]) -> Tensor:
+    def _block_of_steps(self, count: int, renewed: Future[None] | None) -> Tensor:
         """Some steps of the own block: (b, count, c, *block)."""
         block = self.halo.block
         frames = self.recent.new_empty(
@@ -223,7 +223,17 @@ class Rank:
                     values = frames[sample, time - start]
                     result.write(sample, (time + 1) // every - 1, self.halo.block, values)
 
-    def _wait(self, renewed: Future[None]) -> None:
+    def _renew(self, window: Tensor, messenger: ThreadPoolExecutor) -> Future[None] | None:
+        """Exchange halos: at once, or by the messenger while this thread goes on."""
+        if self.plan.overlap:
+            return messenger.submit(self.halo.exchange, window)
         begin = perf_counter()
-        renewed.result()
+        self.halo.exchange(window)
         self.waited += perf_counter() - begin
+        return None
+
+    def _wait(self, renewed: Future[None] | None) -> None:
+        if renewed is not None:
+            begin = perf_counter()
+            renewed.result()
+            self.waited += perf_counter() - begin

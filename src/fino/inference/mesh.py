@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise, product
 
 from fino.inference.tiles import Box, Domain, cells
@@ -135,6 +136,7 @@ def _largest_window(mesh: Mesh, halo: tuple[int, ...]) -> int:
     return math.prod(sizes)
 
 
+@lru_cache(maxsize=1024)
 def _cut(points: int, stride: int, count: int) -> tuple[tuple[int, int], ...]:
     units = points // stride
     return tuple(pairwise(stride * (units * i // count) for i in range(count + 1)))

@@ -16,7 +16,7 @@ from fino.inference.costs import Costs
 from fino.inference.local import LocalStep
 from fino.inference.tiles import cells, shape
 
-__all__ = ["Choice", "Plan", "make_plan"]
+__all__ = ["Choice", "Plan", "counted", "make_plan"]
 
 _STEPS_PER_HALO = (1, 2, 3, 4, 6, 8, 12, 16)
 #: A wider halo may make a window this many times as large as that of a single step.
@@ -25,6 +25,11 @@ _MEMORY = 1.5
 _CALL_SHARE = 0.05
 #: …and never holds more cells than this, or tiles would not save memory.
 _BATCH_CELLS = 2**16
+
+
+def counted(number: int, thing: str) -> str:
+    """1 tile, 2 tiles."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Choice:
 
     def __str__(self) -> str:
         return (
-            f"{self.steps_per_halo} steps a halo: {self.seconds:.3g} s a step, "
+            f"{counted(self.steps_per_halo, 'step')} a halo: {self.seconds:.3g} s a step, "
             f"{self.moving / self.seconds:.0%} of it moving data; {self.extra:.0%} more cells "
             f"are computed than kept"
         )
@@ -65,15 +70,15 @@ class Plan:
         best = next(c for c in self.choices if c.steps_per_halo == self.steps_per_halo)
         size, halo = " × ".join(map(str, self.tile)), " × ".join(map(str, self.halo))
         lines = [
-            f"{self.tiles} tiles of up to {size} cells with a halo of {halo}.",
+            f"{counted(self.tiles, 'tile')} of up to {size} cells with a halo of {halo}.",
             f"{best}.",
             *(
                 f"{choice}: {choice.seconds / best.seconds:.2f} times as long."
                 for choice in self.choices
                 if choice is not best
             ),
-            f"{self.batch} tiles at once: the fixed cost of a call is {self.call_share:.1%} of "
-            f"its work.",
+            f"{counted(self.batch, 'tile')} at once: the fixed cost of a call is "
+            f"{self.call_share:.1%} of its work.",
         ]
         return tuple(lines)
 

@@ -18,6 +18,7 @@ from itertools import product
 from fino.inference.costs import Costs
 from fino.inference.local import LocalStep
 from fino.inference.mesh import HIGH, LOW, Mesh, best_mesh
+from fino.inference.plan import counted
 from fino.inference.tiles import Box, cells
 
 __all__ = ["RankChoice", "RankPlan", "Scaling", "inner_and_shell", "plan_ranks", "predict_scaling"]
@@ -44,7 +45,7 @@ class RankChoice:
     def __str__(self) -> str:
         way = "computing meanwhile" if self.overlap else "in turn"
         return (
-            f"{self.steps_per_halo} steps a halo, {way}: {self.seconds:.3g} s a step, "
+            f"{counted(self.steps_per_halo, 'step')} a halo, {way}: {self.seconds:.3g} s a step, "
             f"{self.halo_share:.1%} of it the halo of {self.halo_bytes / 1e3:.3g} kB; "
             f"{self.extra:.0%} more cells are computed than kept"
         )
@@ -103,7 +104,8 @@ def plan_ranks(
         if k == 1 or (k <= max(1, steps) and shape.carries(step.locality.halo(k)))
         for overlap in ((False, True) if ranks > 1 else (False,))
     ]
-    best = min(choices, key=lambda choice: choice.seconds)
+    # Ways that cost the same to rounding: the one with the fewest steps a halo.
+    best = min(choices, key=lambda choice: (float(f"{choice.seconds:.6g}"), choice.steps_per_halo))
     return RankPlan(shape, best.steps_per_halo, best.overlap, tuple(choices))
 
 

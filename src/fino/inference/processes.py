@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
-__all__ = ["Company", "is_launched", "joined"]
+__all__ = ["Company", "alone_or_joined", "is_launched", "joined"]
 
 #: Seconds between two signs of life, and without one before a rank counts as dead.
 _BEAT = 2.0
@@ -57,6 +58,13 @@ class Company:
             named = self.store.compare_set(_DEAD, "", reason)
             return named.decode() or reason
         return reason
+
+    def agree(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """The first rank's facts on every rank."""
+        shared = [facts]
+        if self.size > 1:
+            dist.broadcast_object_list(shared, src=0)
+        return shared[0]
 
     def watch(self) -> None:
         """Show a sign of life and look for that of the next rank, until it is over."""
@@ -115,6 +123,16 @@ def joined(backend: str | None = None) -> Iterator[Company]:
         company.leave()
         watcher.join(timeout=2 * _BEAT)
         dist.destroy_process_group()
+
+
+@contextmanager
+def alone_or_joined(backend: str | None = None) -> Iterator[Company]:
+    """The processes of this job, or a company of one."""
+    if is_launched():
+        with joined(backend) as company:
+            yield company
+    else:
+        yield Company(0, 1, dist.HashStore())
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,91 +1,86 @@
-"""A rollout as a film inside the page: strips of pictures, or lines, and a slider to move them.
+"""A rollout alone as a film, for predictions that have no truth beside them.
 
-Planes become one strip of tiles for the truth, the prediction and the error each; lines are
-given as numbers and drawn by the page itself.  Nothing is fetched.
+Fields of any size: what does not fit on a screen is thinned to every n-th cell, and long rollouts
+to evenly spaced frames, so that a large file is never read whole.
 """
 
 from __future__ import annotations
 
-import base64
-import io
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from fino.report.look import ERROR_MAP, FIELD_MAP
-from fino.report.scene import Scene
+from fino.report.look import FIELD_MAP, color_of, drawn
 
-__all__ = ["film", "gradient"]
+__all__ = ["film"]
 
-#: Browsers draw pictures up to this width everywhere.
-_WIDEST = 8192
-_FRAMES = 60
+_PIXELS = 512
+_FRAMES = 150
 
 
-def film(scene: Scene, channel: int = 0) -> dict[str, Any]:
-    """What the page needs to play one channel of the rollout."""
-    scene = scene.flat()
-    worst = scene.error_limit(channel)
-    low, high = scene.limits(channel) if scene.dims == 1 else scene.color_limits(channel)
-    picked = scene.moments(_FRAMES)
-    content: dict[str, Any] = {
-        "kind": "lines" if scene.dims == 1 else "maps",
-        "times": [f"{scene.times[i]:.4g}" for i in picked],
-        "label": scene.label(channel),
-        "low": f"{low:.3g}",
-        "high": f"{high:.3g}",
-        "worst": f"{worst:.2g}",
-        "tallness": scene.tallness if scene.dims == 2 else 1.0,
-        "model": scene.model,
-    }
-    parts = {"truth": scene.truth, "prediction": scene.prediction, "error": scene.error}
-    if scene.dims == 1:
-        content["lines"] = {
-            name: _heights(values[picked, channel], name == "error", worst, low, high)
-            for name, values in parts.items()
-        }
-        return content
-    width = scene.picture(scene.truth[0, channel]).shape[1]
-    picked = scene.moments(max(2, min(_FRAMES, _WIDEST // width)))
-    content["times"] = [f"{scene.times[i]:.4g}" for i in picked]
-    content["strips"] = {
-        name: _strip(
-            [scene.picture(values[i, channel]) for i in picked],
-            *((-worst, worst) if name == "error" else (low, high)),
-            ERROR_MAP if name == "error" else FIELD_MAP,
-        )
-        for name, values in parts.items()
-    }
-    return content
+def film(frames: Any, path: str | Path, channel: int = 0, fps: int = 12) -> Path:
+    """Write frames (t, c, *space), an array or a tensor, as a GIF."""
+    path = Path(path)
+    if path.suffix != ".gif":
+        raise ValueError(f"a film without truth should end in .gif, got '{path.name}'.")
+    if not len(frames):
+        raise ValueError("a film needs at least one frame. Use more steps.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shown = np.linspace(0, len(frames) - 1, min(len(frames), _FRAMES)).round().astype(int)
+    small = np.stack([_thinned(frames[int(time)][channel]) for time in shown])
+    pictures = list(_lines(small) if small.ndim == 2 else _maps(small))
+    duration = [round(1000 / fps)] * len(pictures)
+    duration[-1] = 1200
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
+    return path
 
 
-def gradient(name: str) -> str:
-    """A colour map as the stops of a CSS gradient."""
-    colors = (np.array(colormaps[name](np.linspace(0, 1, 12)))[:, :3] * 255).round().astype(int)
-    return ", ".join(f"rgb({r} {g} {b})" for r, g, b in colors)
+def _thinned(field: Any) -> np.ndarray:
+    """A line or a plane of a field, small enough to show."""
+    if len(field.shape) == 3:
+        field = field[..., field.shape[-1] // 2]
+    stride = max(1, -(-max(field.shape) // _PIXELS))
+    part = field[tuple(slice(None, None, stride) for _ in field.shape)]
+    array = part.detach().cpu().numpy() if hasattr(part, "detach") else part
+    return np.array(array, dtype=np.float64)
 
 
-def _strip(pictures: list[np.ndarray], low: float, high: float, name: str) -> str:
-    """Tiles side by side as a PNG with the map's own palette, as a data address."""
-    values = np.nan_to_num(np.concatenate(pictures, axis=1), nan=high, posinf=high, neginf=low)
-    index = np.clip((values - low) / (high - low) * 255, 0, 255).round().astype(np.uint8)
-    image = Image.fromarray(index)
-    palette = (np.array(colormaps[name](np.linspace(0, 1, 256)))[:, :3] * 255).round()
-    image.putpalette([int(v) for v in palette.ravel()])
-    buffer = io.BytesIO()
-    image.save(buffer, format="PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+def _limits(values: np.ndarray) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0, 1.0
+    low, high = np.quantile(finite, (0.002, 0.998))
+    return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)
 
 
-def _heights(
-    values: np.ndarray, is_error: bool, worst: float, low: float, high: float
-) -> list[list[float]]:
-    """Heights from the top of a box of 100: (t, n) numbers, thinned to what a screen can show."""
-    bottom, top = (-worst, worst) if is_error else (low, high)
-    margin = 0.06 * (top - bottom)
-    values = values[:, :: max(1, values.shape[1] // 512)]
-    share = (values - bottom + margin) / (top - bottom + 2 * margin)
-    shown = np.nan_to_num(100 * (1 - share), nan=-50.0, posinf=-50.0, neginf=150.0)
-    return [[round(float(v), 2) for v in line] for line in np.clip(shown, -50, 150)]
+def _maps(planes: np.ndarray) -> Iterator[Image.Image]:
+    """Planes (t, x, y) as pictures with y upwards, in one palette for all frames."""
+    low, high = _limits(planes)
+    colors = (255 * colormaps[FIELD_MAP](np.linspace(0, 1, 256))[:, :3]).round().astype(int)
+    zoom = max(1, _PIXELS // max(planes.shape[1:]) // 2)
+    for plane in planes:
+        level = np.nan_to_num((plane - low) / (high - low)).clip(0, 1)
+        pixels = (255 * level.T[::-1]).astype(np.uint8)
+        picture = Image.fromarray(pixels.repeat(zoom, 0).repeat(zoom, 1)).convert("P")
+        picture.putpalette(colors.ravel().tolist())
+        yield picture
+
+
+def _lines(lines: np.ndarray) -> Iterator[Image.Image]:
+    """Lines (t, x) as plots with one scale."""
+    low, high = _limits(lines)
+    margin = 0.08 * (high - low)
+    with drawn(7.2, 3.2) as figure:
+        canvas = FigureCanvasAgg(figure)
+        panel = figure.subplots()
+        (line,) = panel.plot(lines[0], color=color_of(0))
+        panel.set(ylim=(low - margin, high + margin), xlabel="cell")
+        for values in lines:
+            line.set_ydata(values)
+            canvas.draw()
+            yield Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())

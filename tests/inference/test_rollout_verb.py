@@ -1,0 +1,109 @@
+"""`fino rollout` and the benches of this room, called as the command line calls them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+import fino
+from fino.cli.rollout import rollout
+from fino.experiment.bench_ranks import on_paper
+from fino.experiment.bench_tiles import measure, tile_costs
+from fino.model.emulator import Emulator
+from fino.report.film import film
+
+Make = Callable[..., Emulator]
+History = Callable[..., Tensor]
+
+
+@pytest.fixture
+def place(tmp_path: Path, make_model: Make, make_history: History) -> Path:
+    model = make_model((96, 64), ("neumann", "periodic"), dtype=torch.float32)
+    fino.save(model, tmp_path / "model")
+    np.save(tmp_path / "start.npy", make_history(model).numpy())
+    return tmp_path
+
+
+def test_the_verb_says_what_it_will_do_and_writes_it(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = place / "start.npy"
+    rollout(
+        place / "model",
+        steps=4,
+        history=str(start),
+        tile=16,
+        out=place / "out.npy",
+        movie=place / "out.gif",
+        why=True,
+    )
+    said = capsys.readouterr().out
+    assert said.startswith("4 steps of 1 fields on 96 × 64 cells.")
+    assert "with a halo of 10 × 10." in said
+    model = fino.load(place / "model")
+    whole = fino.rollout(model, torch.from_numpy(np.load(start)), 4)
+    np.testing.assert_allclose(np.load(place / "out.npy"), whole, rtol=0, atol=1e-6)
+    with Image.open(place / "out.gif") as movie:
+        assert movie.n_frames == 4  # type: ignore[attr-defined]
+
+
+def test_the_verb_answers_in_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rollout(
+        place / "model", steps=3, history=str(place / "start.npy"), region="8:12,-2:4", json=True
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert told["shape"] == [3, 1, 4, 6]
+    assert told["plan"][0].startswith("Only the region's light cone is computed: ")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"history": None}, "is a model, not a run: say where to start"),
+        ({"region": "8-12"}, "--region should be start:stop for each axis"),
+        ({"mesh": "2x2"}, "--mesh is for several processes"),
+        ({"movie": Path("out.avi")}, "should end in .gif, got 'out.avi'"),
+    ],
+)
+def test_the_verb_answers_mistakes_in_one_line(
+    place: Path, wrong: dict[str, object], words: str
+) -> None:
+    request = {"steps": 2, "history": str(place / "start.npy"), "json": True, **wrong}
+    with pytest.raises(ValueError, match=words):
+        rollout(place / "model", **request)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("space", [(40,), (24, 16), (8, 8, 8)])
+def test_a_film_shows_lines_planes_and_volumes(space: tuple[int, ...], tmp_path: Path) -> None:
+    path = film(torch.randn(3, 2, *space), tmp_path / "film.gif", channel=1)
+    with Image.open(path) as movie:
+        assert movie.n_frames == 3  # type: ignore[attr-defined]
+
+
+def test_a_bench_measures_memory_and_time(tmp_path: Path) -> None:
+    np.save(tmp_path / "start.npy", np.zeros((1, 1, 64, 64), dtype=np.float32))
+    cost = measure(tmp_path / "start.npy", tile=32, steps=1, threads=1)
+    assert cost.points == 64
+    assert cost.memory > 1e7
+    assert cost.seconds_per_cell > 0
+
+
+def test_scaling_on_paper_reaches_a_thousand_processes() -> None:
+    costs = {"call": 1e-3, "cell": 5e-7, "byte": 1e-9}
+    predicted = on_paper(costs, 8192)
+    assert predicted[-1].ranks == 1024
+    assert 0.5 < predicted[-1].efficiency < predicted[0].efficiency
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_field(tmp_path: Path) -> None:
+    costs = list(tile_costs([512, 1024, 2048], 256, 1, 1, tmp_path))
+    tiled = [cost.memory for cost in costs if cost.tile is not None]
+    whole = [cost.memory for cost in costs if cost.tile is None]
+    assert max(tiled) < 1.1 * min(tiled)
+    assert whole[-1] > 2 * whole[0]
