@@ -229,7 +229,8 @@ def _waves(factors: Amplification, true: Amplification | None) -> list[str]:
     if growing:
         named = ", ".join(f"k = {_wave(k)} (|λ| = {g:.4f})" for k, g in growing[:5])
         more = f" and {len(growing) - 5} more" if len(growing) > 5 else ""
-        lines = [f"{lead}{len(growing)} waves grow: {named}{more}."]
+        waves = "1 wave grows" if len(growing) == 1 else f"{len(growing)} waves grow"
+        lines = [f"{lead}{waves}: {named}{more}."]
     else:
         lines = [f"{lead}no wave grows: the largest |λ| is {factors.radius:.4f}."]
     if true is None:
@@ -237,16 +238,14 @@ def _waves(factors: Amplification, true: Amplification | None) -> list[str]:
     wave = (1, *[0] * (factors.wavenumbers.shape[1] - 1))
     mine, exact = factors.modes_of(*wave), true.modes_of(*wave)
     if len(mine) and len(exact):
-        close = mine[np.argmin(np.abs(mine - exact[0]))]
-        lines.append(
-            f"The longest wave: {_factor(close)} a step; the solver on this grid: "
-            f"{_factor(exact[0])}."
-        )
+        pairs = [(one, mine[np.argmin(np.abs(mine - one))]) for one in exact]
+        told = "; ".join(f"{_factor(one)} became {_factor(close)}" for one, close in pairs)
+        lines.append(f"The longest wave, from the solver on this grid to the learned step: {told}.")
         lasting = int((np.abs(mine) > 0.95).sum())
-        if lasting > 1:
+        if lasting > len(exact):
             lines.append(
-                f"It has {lasting} factors above 0.95 where one frame of truth has "
-                f"{len(exact)}: the others live in the history alone."
+                f"It has {lasting} factors above 0.95 where the solver has {len(exact)}: the "
+                "others live in the history."
             )
     grow = true.unstable
     if grow:
@@ -292,7 +291,7 @@ def _wave(k: tuple[int, ...]) -> str:
 
 
 def _factor(value: complex) -> str:
-    return f"|λ| = {abs(value):.4f}, turned by {math.degrees(cmath.phase(value)):.1f}°"
+    return f"{abs(value):.4f} ∠ {math.degrees(cmath.phase(value)):.1f}°"
 
 
 def _number(value: float) -> str:

@@ -197,7 +197,8 @@ def draw_waves(factors: Amplification, true: Amplification | None = None) -> Fig
         title = f"No wave grows: |λ| ≤ {factors.radius:.4f}"
         if growing:
             wave, growth = growing[0]
-            title = f"{len(growing)} waves grow, most k = {_wave(wave)}: |λ| = {growth:.3f}"
+            count = "1 wave grows" if len(growing) == 1 else f"{len(growing)} waves grow"
+            title = f"{count}, most k = {_wave(wave)}: |λ| = {growth:.3f}"
         axes.set_title(title)
         axes.set(xlabel="waves over the domain, k", ylabel="|λ| a step", ylim=(0, None))
         axes.grid(True)
