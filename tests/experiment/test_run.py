@@ -135,9 +135,30 @@ def test_a_damaged_record_is_a_step_to_do_again_not_an_error(recipe, copy):
 def test_a_folder_that_is_not_ours_is_left_alone(recipe, tmp_path):
     (tmp_path / "fino").mkdir()
     (tmp_path / "fino" / "thesis.txt").write_text("mine")
-    with pytest.raises(ValueError, match="exists already"):
-        again(recipe, tmp_path)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="exists already and is not of this recipe"):
+            again(recipe, tmp_path)
     assert (tmp_path / "fino" / "thesis.txt").read_text() == "mine"
+
+
+def test_cases_trained_together_are_those_trained_one_by_one(recipe, finished, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(finished / "data", out / "data")
+    done = carry_out(plan(recipe, out), jobs=2)
+    titles = [next(done).step.title for _ in range(4)]
+    done.close()
+    assert titles[0] == "generate advection" and titles[3] == "evaluate fino"
+    assert sorted(titles[1:3]) == ["train fino", "train fno"]
+    for name in ("fino", "fno"):
+        assert model_hash(out / name / "model") == model_hash(finished / name / "model")
+
+
+def test_a_mistake_in_one_of_several_trainings_is_told_in_one_line(recipe, finished, tmp_path):
+    shutil.copytree(finished / "data", tmp_path / "data")
+    wrong = read_recipe(recipe, ["model.fino.levels=9"])
+    with pytest.raises(ValueError, match=r"2\^levels") as caught:
+        list(carry_out(plan(wrong, tmp_path), jobs=2))
+    assert "\n" not in str(caught.value)
 
 
 def test_a_second_run_in_the_same_folder_is_refused(recipe, copy):

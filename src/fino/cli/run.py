@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,6 +38,7 @@ def run(
     minutes: float | None = None,
     out: Path | None = None,
     set: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    jobs: int | None = None,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -60,6 +61,8 @@ def run(
         The folder for everything; runs/RECIPE if not given.
     set
         Any setting: `--set data.samples=50`, `--set model.fino.width=8`, `--set seeds=[0,1]`.
+    jobs
+        Train so many models at a time, each in a process of its own.
     dry_run
         Say what would be done and about how long it would take, and do nothing.
     json
@@ -67,7 +70,8 @@ def run(
     """
     from fino.experiment.run import plan
 
-    chosen = _recipe(recipe, data, model, minutes, set)
+    words = [*set, f"jobs={jobs}"] if jobs is not None else [*set]
+    chosen = _recipe(recipe, data, model, minutes, words)
     folder = out
     if folder is None and data is not None and recipe is None:
         folder = Path("runs") / data.stem
@@ -83,14 +87,13 @@ def _recipe(
     data: Path | None,
     models: tuple[str, ...],
     minutes: float | None,
-    changes: tuple[str, ...],
+    changes: list[str],
 ) -> Recipe:
     from fino.experiment.recipe import changed_tables, made, other_base, read_tables
 
     if name is None and data is None:
         raise ValueError("Which recipe? Try `fino run quickstart`, or `fino run --data FILE`.")
-    words = list(changes)
-    stem, content = read_tables(name or _OWN, other_base(words))
+    stem, content = read_tables(name or _OWN, other_base(changes))
     if data is not None:
         content["data"] = {"file": str(data)}
     if models:
@@ -98,7 +101,7 @@ def _recipe(
     if minutes is not None:
         kept = {k: v for k, v in content.get("train", {}).items() if k not in _BUDGETS}
         content["train"] = {**kept, "minutes": minutes}
-    return made(stem, changed_tables(content, words))
+    return made(stem, changed_tables(content, changes))
 
 
 def _carry_out(experiment: Experiment, json: bool) -> None:
@@ -110,8 +113,8 @@ def _carry_out(experiment: Experiment, json: bool) -> None:
         say(f"[bold]{experiment.recipe.title or experiment.recipe.name}[/bold]")
         for step, state, seconds in _planned(experiment):
             say(f"  {step.title:<32} {'done before' if state == 'done' else _about(seconds)}")
-        left = sum(seconds for _, state, seconds in _planned(experiment) if state != "done")
-        say(f"About {_about(left)} in all, into {experiment.folder}. Ctrl-C keeps what is done.\n")
+        left = _about(_left(experiment))
+        say(f"About {left} in all, into {experiment.folder}. Ctrl-C keeps what is done.\n")
     outcomes = []
     try:
         for outcome in carry_out(experiment, _watch(quiet=json)):
@@ -124,13 +127,17 @@ def _carry_out(experiment: Experiment, json: bool) -> None:
     _tell(experiment, outcomes, json)
 
 
-def _watch(quiet: bool) -> Callable[[Step], Any]:
+def _watch(quiet: bool) -> Callable[[Sequence[Step]], Any]:
     from fino.cli.console import progress
-    from fino.cli.training_bar import training_bar
+    from fino.cli.training_bar import training_bar, training_bars
 
     @contextmanager
-    def look(step: Step) -> Iterator[Callable[[Any], None]]:
-        bar = training_bar(quiet) if step.kind == "train" else progress(step.title, quiet)
+    def look(steps: Sequence[Step]) -> Iterator[Callable[[Any], None]]:
+        if len(steps) > 1:
+            bar = training_bars({step.name: step.more["run"] for step in steps}, quiet)
+        else:
+            step = steps[0]
+            bar = training_bar(quiet) if step.kind == "train" else progress(step.title, quiet)
         with bar as show:
             yield show
 
@@ -142,11 +149,18 @@ def _planned(experiment: Experiment) -> list[tuple[Step, str, float]]:
     return [(s, ledger.state(s), ledger.seconds(s) or s.seconds) for s in experiment.steps]
 
 
+def _left(experiment: Experiment) -> float:
+    """Seconds until all is done, when so many are trained at a time."""
+    todo = [(step, seconds) for step, state, seconds in _planned(experiment) if state != "done"]
+    trains = [seconds for step, seconds in todo if step.kind == "train"]
+    together = max([sum(trains) / experiment.recipe.jobs, *trains], default=0.0)
+    return together + sum(seconds for step, seconds in todo if step.kind != "train")
+
+
 def _tell_plan(experiment: Experiment, json: bool) -> None:
     from fino.cli.console import say, say_json, table
 
-    planned = _planned(experiment)
-    left = sum(seconds for _, state, seconds in planned if state != "done")
+    planned, left = _planned(experiment), _left(experiment)
     if json:
         steps = [
             {"step": s.key, "state": state, "skip": state == "done", "seconds": round(seconds, 1)}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fino.training.loop import Happened
 
-__all__ = ["status", "training_bar"]
+__all__ = ["status", "training_bar", "training_bars"]
 
 
 @contextmanager
@@ -40,6 +42,49 @@ def training_bar(quiet: bool = False) -> Iterator[Callable[[Happened], None]]:
             bar.update(task, completed=happened.share, description=words)
 
         yield show
+
+
+@contextmanager
+def training_bars(runs: dict[str, Path], quiet: bool = False) -> Iterator[Callable[[Any], None]]:
+    """One bar for each run that other processes are training, read from what they write down."""
+    if quiet:
+        yield lambda happened: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(bar_width=24), TextColumn("{task.percentage:>3.0f} % {task.description}"))
+    over = threading.Event()
+    with Progress(*columns, console=Console(stderr=True), refresh_per_second=2) as bar:
+        tasks = {name: bar.add_task(f"{name}: beginning", total=1.0) for name in runs}
+
+        def follow() -> None:
+            while not over.wait(0.5):
+                for name, folder in runs.items():
+                    share, words = _latest(folder)
+                    if words:
+                        bar.update(tasks[name], completed=share, description=f"{name}: {words}")
+
+        reader = threading.Thread(target=follow, daemon=True)
+        reader.start()
+        try:
+            yield lambda happened: None
+        finally:
+            over.set()
+            reader.join()
+
+
+def _latest(run: Path) -> tuple[float, str]:
+    """What the last lines of a run's metrics say."""
+    from fino.training.journal import read_metrics
+
+    rows = read_metrics(run / "metrics.jsonl")
+    if not rows:
+        return 0.0, ""
+    judged = [row["nrmse"] for row in rows if row["nrmse"] is not None]
+    nrmse = f"{judged[-1]:.3g}" if judged else "–"
+    last = rows[-1]
+    return last["share"], f"loss {last['loss']:.3g} · val {nrmse} · step {last['step']}"
 
 
 def status(first: Happened, now: Happened, nrmse: float | None, seconds: float) -> str:

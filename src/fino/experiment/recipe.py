@@ -4,6 +4,7 @@
     base = "laptop-advection"      another recipe to begin from
     models = ["fino", "fno"]       the first is reported in full, the others beside it
     seeds = [0, 1, 2]
+    jobs = 2                       train so many at a time, on a core each
 
     [data]                         problem = "advection", or file = "my.h5", or air and pressure
     [data.settings]                the problem's own settings, such as beta
@@ -101,6 +102,7 @@ class Recipe(Settings):
     title: str = ""
     models: tuple[str, ...] = ("fino", "fno")
     seeds: tuple[int, ...] = (0,)
+    jobs: int = Field(1, ge=1)
     data: DataChoice = Field(default_factory=lambda: DataChoice(**{}))
     model: dict[str, Any] = Field(default_factory=dict)
     train: dict[str, Any] = Field(default_factory=dict)

@@ -1,0 +1,123 @@
+"""The training of a recipe's cases: one after the other, or several at a time.
+
+Several at a time means a process for each.  On small fields one thread a model and two models at
+once do more than two threads on one model; and every process can be killed and gone on with.
+A process whose parent is gone stops by itself, so that no run is ever worked on twice.
+
+    python -m fino.experiment.training < order.json        what such a process is started with
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import fino
+from fino.experiment.recipe import DataChoice
+from fino.experiment.sources import opened
+from fino.experiment.sweep import Case
+from fino.model.store import model_hash
+from fino.training.run import Interrupted, fit, resume
+
+__all__ = ["Order", "train_case", "train_together"]
+
+#: What is to be trained: the case, its data file, its run folder, and whether to go on with it.
+Order = tuple[Case, Path, Path, bool]
+
+
+def train_case(order: Order, progress: Callable[[Any], None] | None = None) -> str:
+    """Train one case in this process; returns the SHA-256 of its weights."""
+    case, path, folder, going_on = order
+    data = opened(case.data, path)
+    if going_on:
+        resume(folder, data, progress=progress)
+    else:
+        model = fino.build(case.model, data, seed=case.seed, **case.build)
+        fit(model, data, out=folder, progress=progress, **case.train)
+    return model_hash(folder / "model")
+
+
+def train_together(orders: Sequence[Order], jobs: int) -> Iterator[tuple[int, float]]:
+    """Train each in a process of its own, `jobs` at a time; yields (which, seconds) as they end."""
+    waiting = list(enumerate(orders))
+    running: dict[int, tuple[subprocess.Popen[str], float]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                number, order = waiting.pop(0)
+                running[number] = (_started(order, jobs), time.monotonic())
+            for number, (process, began) in list(running.items()):
+                if process.poll() is not None:
+                    del running[number]
+                    _check_end(process)
+                    yield number, time.monotonic() - began
+            time.sleep(0.1)
+    finally:
+        for process, _ in running.values():
+            process.send_signal(signal.SIGTERM)
+        for process, _ in running.values():
+            process.communicate()
+
+
+def _started(order: Order, jobs: int) -> subprocess.Popen[str]:
+    """A process that was told what to train; its own session keeps Ctrl-C for the parent."""
+    case, path, folder, going_on = order
+    train = {"threads": max(1, (os.cpu_count() or 1) // jobs), **case.train}
+    content = {**asdict(case), "data": case.data.model_dump(mode="json"), "train": train}
+    words = {"case": content, "path": str(path), "folder": str(folder), "going_on": going_on}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fino.experiment.training"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps({**words, "parent": os.getpid()}))
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+def _check_end(process: subprocess.Popen[str]) -> None:
+    _, complaint = process.communicate()
+    if process.returncode == 130:
+        raise Interrupted("a training process was stopped, everything is saved.")
+    if process.returncode:
+        lines = complaint.strip().splitlines() or [
+            f"a training process ended ({process.returncode})."
+        ]
+        raise ValueError(lines[-1])
+
+
+def _obey() -> int:
+    """Train what standard input says, as long as the process that said it lives."""
+    words = json.load(sys.stdin)
+    content = words["case"]
+    case = Case(**{**content, "data": DataChoice(**content["data"])})
+
+    def look(happened: Any) -> None:
+        if os.getppid() != words["parent"]:
+            raise Interrupted
+
+    try:
+        train_case((case, Path(words["path"]), Path(words["folder"]), words["going_on"]), look)
+    except Interrupted:
+        return 130
+    except (ValueError, OSError) as error:
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_obey())
