@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from fino.experiment.recipe import read_recipe
+import json
+
+from fino.evaluation.compare import compare
+from fino.experiment.findings import findings
+from fino.experiment.recipe import made, read_recipe
+from fino.experiment.run import carry_out, plan
 from fino.experiment.sweep import cases
+from fino.report.swept import Point, swept
+
+TINY = {
+    "models": ["fino"],
+    "data": {
+        "problem": "advection",
+        "samples": 8,
+        "stride_space": 2,
+        "settings": {"points": 32, "frames": 8, "duration": 0.2, "beta": 1.0},
+    },
+    "model": {"history": 2, "width": 4, "levels": 0},
+    "train": {"steps": 2, "batch": 2, "threads": 1},
+}
 
 
 def named(*changes, recipe="quickstart"):
@@ -60,3 +78,43 @@ def test_the_ablations_vary_what_they_say():
     assert {(case.model, case.data.train) for case in sizes} == {
         (model, size) for model in ("fino", "fno") for size in (50, 100, 200, 400, 800)
     }
+
+
+def test_a_sweep_is_one_table_and_one_picture(tmp_path):
+    sweep = {"data.train": [2, 4], "model.dt": ["learn", "one"]}
+    experiment = plan(made("tiny", {**TINY, "sweep": sweep}), tmp_path)
+    for outcome in carry_out(experiment):
+        if outcome.step.title == "evaluate fino-train-4-dt-one":
+            break
+    runs = [tmp_path / case.name for case in experiment.cases]
+    (comparison,) = compare(runs)
+    assert [row.name for row in comparison.rows] == [
+        "fino dt=learn trajectories=2",
+        "fino dt=one trajectories=2",
+        "fino dt=learn trajectories=4",
+        "fino dt=one trajectories=4",
+    ]
+    pictures = findings(experiment.steps[-1].needs)
+    assert [picture.name for picture in pictures] == ["sweep-train", "sweep-dt"]
+    lines = pictures[0].figure.axes[0].get_legend().get_texts()
+    assert [line.get_text() for line in lines] == ["fino, dt learn", "fino, dt one"]
+    split = json.loads((runs[0] / "data.json").read_text())["card"]["split"]
+    assert split["train"] == [[2, 4]] and split["test"] == [[0, 1]]
+
+
+def test_swept_data_are_made_once_each_and_reported_apart(tmp_path):
+    content = {**TINY, "sweep": {"data.settings.beta": [1.0, 2.0], "model.dt": ["learn", "one"]}}
+    experiment = plan(made("tiny", content), tmp_path)
+    titles = [step.title for step in experiment.steps]
+    assert titles.count("generate advection") == titles.count("generate advection-2") == 1
+    assert len(experiment.cases) == 4 and len(experiment.pages) == 2
+    assert experiment.pages[0] == tmp_path / "report.html"
+
+
+def test_the_picture_of_a_sweep_has_a_line_a_model_and_a_place_a_value():
+    numbers = swept("blocks", {"fino": [Point(1, 0.1), Point(2, 0.05), Point(2, 0.07)]})
+    (line, *dots) = numbers.axes[0].get_lines()
+    assert list(line.get_xdata()) == [1.0, 2.0]
+    assert abs(line.get_ydata()[1] - 0.06) < 1e-12 and len(dots) == 2
+    words = swept("gate", {"fino": [Point(True, 0.1, 0.09, 0.12), Point(False, 0.2)]})
+    assert [tick.get_text() for tick in words.axes[0].get_xticklabels()] == ["True", "False"]

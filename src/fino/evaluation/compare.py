@@ -153,7 +153,7 @@ def _names(models: list[dict[str, Any]]) -> list[str]:
     for model in models:
         rivals = [other for other in models if other["name"] == model["name"]]
         words = []
-        for part in ("network", "emulator", "training"):
+        for part in ("network", "emulator", "training", "learned_from"):
             for key, value in model.get(part, {}).items():
                 others = [rival.get(part, {}).get(key) for rival in rivals]
                 if key not in ("seed", "inputs") and any(other != value for other in others):

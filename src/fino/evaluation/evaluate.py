@@ -196,6 +196,8 @@ def _model_facts(subject: Subject) -> dict[str, Any]:
         facts["reach"] = [float(r) for r in model.locality.radius]
     if subject.training:
         facts["training"] = subject.training
+    if subject.learned_from is not None:
+        facts["learned_from"] = {"trajectories": subject.learned_from}
     return facts
 
 

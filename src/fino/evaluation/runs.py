@@ -31,6 +31,7 @@ class Subject:
     name: str
     folder: Path | None = None
     training: dict[str, Any] | None = None
+    learned_from: int | None = None
 
     def predict(self, history: Tensor, steps: int) -> Tensor:
         """Roll out on the model's own device, in its mode for use: (b, K, …) → (b, steps, …)."""
@@ -64,7 +65,14 @@ def subject_of(run_or_model: Any, data: Dataset | str | Path | None = None) -> S
         data = _open(Path(data))
     check_fit(model, data)
     training = read_json(folder / "settings.json") if folder is not None else None
-    return Subject(model, data, _name_of(model), folder, training)
+    learned_from = _learned_from(folder) if folder is not None else None
+    return Subject(model, data, _name_of(model), folder, training, learned_from)
+
+
+def _learned_from(folder: Path) -> int | None:
+    """How many trajectories the run was trained on, as it wrote down."""
+    split = (read_json(folder / "data.json").get("card") or {}).get("split") or {}
+    return sum(stop - start for start, stop in split.get("train", ())) or None
 
 
 def data_of_run(folder: Path) -> Dataset:

@@ -29,6 +29,7 @@ import torch
 
 from fino.data.durable import write_whole
 from fino.evaluation.evaluate import evaluate
+from fino.experiment.findings import findings
 from fino.experiment.plan import Experiment, plan
 from fino.experiment.sources import make, opened
 from fino.experiment.steps import Ledger, Step, file_hash
@@ -141,8 +142,9 @@ def _evaluate(experiment: Experiment, step: Step, state: str, show: Callable[[fl
 def _report(experiment: Experiment, step: Step, state: str, show: Callable[[float], None]) -> str:
     case = step.more["case"]
     data = opened(case.data, step.more["data"])
-    page = step.more["page"]
-    write_report(step.more["run"], data, rivals=step.more["rivals"], out=page, progress=show)
+    page, rivals = step.more["page"], step.more["rivals"]
+    more = findings(step.needs)
+    write_report(step.more["run"], data, rivals=rivals, more=more, out=page, progress=show)
     return str(file_hash(page))
 
 
