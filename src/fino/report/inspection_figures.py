@@ -61,7 +61,7 @@ def draw_stencils(layers: list[LayerReport]) -> Figure:
             near = one.report.nearest
             axes[0, column].set_title(f"{name} {one.input}→{one.output}", fontsize=9)
             axes[0, column].set_xlabel(
-                f"{near.name.split(', ', 1)[0]}-like, distance {near.distance:.2f}", fontsize=8
+                f"near {near.name.split(', ', 1)[0]}, distance {near.distance:.2f}", fontsize=8
             )
             _symbol(axes[1, column], one, legend=column == 0)
         axes[1, 0].set_ylabel("symbol")
@@ -151,13 +151,8 @@ def draw_bound(stable: Stability) -> Figure:
         for place, (values, label) in enumerate(lines):
             shown = np.where(np.isfinite(values) & (values <= ceiling), values, np.nan)
             axes.plot(steps, shown, color=color_of(place), linestyle=dashes_of(place), label=label)
-        axes.axhline(bound.spread, color=INK, linestyle=":", linewidth=1.2)
-        axes.annotate(
-            "spread of the data",
-            (1, bound.spread),
-            xytext=(2, 3),
-            textcoords="offset points",
-            fontsize=8,
+        axes.axhline(
+            bound.spread, color=INK, linestyle=":", linewidth=1.2, label="spread of the data"
         )
         axes.set(yscale="log", xlabel="step K", ylabel="error / spread of each channel")
         axes.set_title(f"Proposition 1 is {bound.verdict}: useful for {bound.useful_steps} steps")
@@ -200,7 +195,9 @@ def draw_waves(factors: Amplification, true: Amplification | None = None) -> Fig
             count = "1 wave grows" if len(growing) == 1 else f"{len(growing)} waves grow"
             title = f"{count}, most k = {_wave(wave)}: |λ| = {growth:.3f}"
         axes.set_title(title)
-        axes.set(xlabel="waves over the domain, k", ylabel="|λ| a step", ylim=(0, None))
+        lowest = min(float(f.growth.min()) for f in (factors, true) if f is not None)
+        axes.set_ylim(bottom=0 if lowest < 0.5 else lowest - 0.05)
+        axes.set(xlabel="waves over the domain, k", ylabel="|λ| a step")
         axes.grid(True)
         axes.legend(loc="lower left")
         return figure
