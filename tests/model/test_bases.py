@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fino
-from fino.model.build import fit_linear_base, fit_stencil_base
+from fino.model.build import choose_base, fit_linear_base, fit_stencil_base
 
 
 def heat(boundary: str = "periodic", frames: int = 8, coupling: float = 0.0):
@@ -35,12 +35,13 @@ def silent(model):
 @pytest.mark.parametrize("boundary", ["periodic", "neumann", "dirichlet"])
 def test_the_best_linear_scheme_is_the_scheme_that_made_the_data(boundary):
     data = heat(boundary, coupling=0.3)
-    scheme, left = fit_stencil_base(data.train, history=2)
+    scheme, constant, left = fit_stencil_base(data.train, start=1)
     laplacian = torch.tensor([[0, 0.1, 0], [0.1, 0.6, 0.1], [0, 0.1, 0]])
     feed = torch.zeros(3, 3)
     feed[1, 1] = 0.3
     wanted = torch.stack([torch.stack([laplacian, 0 * feed]), torch.stack([feed, laplacian])])
     torch.testing.assert_close(scheme, wanted, rtol=0, atol=1e-5)
+    assert float(constant.abs().max()) < 1e-5
     assert float(left.max()) < 1e-5
     model = silent(fino.build("fino", data, width=4, levels=0, history=2, predict="stencil"))
     frames = data.test.all()
@@ -65,6 +66,18 @@ def test_the_best_combination_of_frames_finds_what_repeats():
     )
 
 
+def test_the_history_is_combined_where_it_repeats_and_a_scheme_taken_where_it_does_not():
+    x = np.arange(32) / 32
+    phase = np.random.default_rng(0).uniform(0, 1, (8, 1, 1, 1))
+    waves = np.sin(2 * np.pi * (x - 0.2 * np.arange(20)[None, :, None, None] + phase))
+    data = fino.from_array(waves, dt=0.1, extent=(0, 1), boundary="periodic", speed=2.0)
+    assert choose_base(data, 6) == "linear"
+    assert choose_base(data, 1) == "stencil"
+    chaos = np.random.default_rng(0).normal(size=(8, 20, 1, 32))
+    data = fino.from_array(chaos, dt=0.1, extent=(0, 1), boundary="periodic", speed=2.0)
+    assert choose_base(data, 6) == "stencil"
+
+
 def test_a_scheme_below_a_pointwise_network_is_counted_in_the_reach():
     data = heat()
     for name in ("fino", "unet"):
@@ -75,12 +88,13 @@ def test_a_scheme_below_a_pointwise_network_is_counted_in_the_reach():
 
 def test_what_the_network_says_is_scaled_by_the_frames_that_it_predicts():
     data = heat(frames=12)
-    early = fino.build("fino", data, width=4, levels=0, history=1, predict="increment")
-    late = fino.build("fino", data, width=4, levels=0, history=6, predict="increment")
+    assert data.history == 6
     change = data.train.all().diff(dim=1)
-    assert float(early.output_std[0]) == pytest.approx(float(change[:, :, 0].std()), rel=0.05)
-    assert float(late.output_std[0]) == pytest.approx(float(change[:, 5:, 0].std()), rel=0.05)
-    assert float(late.output_std[0]) < 0.5 * float(early.output_std[0])
+    # A model that looks at one frame still begins after the six that are given.
+    for history, first in ((1, 5), (6, 5), (8, 7)):
+        model = fino.build("fino", data, width=4, levels=0, history=history, predict="increment")
+        wanted = float(change[:, first:, 0].std())
+        assert float(model.output_std[0]) == pytest.approx(wanted, rel=0.05)
 
 
 def test_a_model_on_a_scheme_survives_the_disk(tmp_path):

@@ -46,6 +46,15 @@ def test_samples_are_named_by_their_number_in_the_data_set():
     assert not set(batch.samples) & set(data.test.samples)
 
 
+def test_a_short_history_learns_only_what_comes_after_the_frames_that_are_given():
+    data = waves()
+    settings = TrainingSettings(batch=64)
+    for history in (2, data.history, data.history + 2):
+        batch = draw_batch(data.train, little_fino(data, history=history), settings, 0, 1)
+        assert min(batch.starts) == max(0, data.history - history)
+        assert max(batch.starts) == data.frames - history - 1
+
+
 def test_noise_is_in_units_of_the_fields_spread_and_never_in_the_target():
     data = waves(samples=40)
     model = little_fino(data)

@@ -42,13 +42,13 @@ def test_a_hundred_injected_nans_are_caught_in_the_step_where_they_appear():
         kind = ("data", "weight", "gradient", "rollout")[trial % 4]
         bad = float(draw.choice([np.nan, np.inf, -np.inf]))
         step = int(draw.integers(1, 5))
-        model = little_fino(clean, width=2, levels=0)
+        model = little_fino(clean, width=2, levels=0, history=clean.history)
         state = begin(model, SETTINGS)
         data = clean
         if kind == "data":
             sample, frame = int(draw.choice(clean.train.samples)), int(draw.integers(clean.frames))
             data = spoilt_data(sample, frame, bad)
-            settings = SETTINGS.changed(batch=10, windows="first", horizon=11, grow_from=0.0)
+            settings = SETTINGS.changed(batch=10, windows="first", horizon=None, grow_from=0.0)
             caught, words = run_until_caught(state, data, settings)
             assert caught == 0
             assert f"sample {sample}, frame {frame}" in words

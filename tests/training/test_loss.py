@@ -49,7 +49,7 @@ def test_the_papers_scheme_starts_at_the_first_frame_and_goes_to_the_last():
     from fino.training.schedule import horizon_at
 
     data = waves()
-    model = little_fino(data)
+    model = little_fino(data, history=data.history)
     settings = TrainingSettings.paper(batch=4)
     ahead = data.frames - model.history
     assert horizon_at(0.0, ahead, settings.grow_from) == ahead

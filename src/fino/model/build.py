@@ -7,6 +7,7 @@ model = fino.build("fino", data, levels=2)       every choice can be overridden
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -19,13 +20,18 @@ from fino.locality import Locality
 from fino.model import MODELS
 from fino.model.convolution import pad
 from fino.model.emulator import Emulator, EmulatorSettings
+from fino.model.rollout import rollout
 from fino.settings import did_you_mean
 
-__all__ = ["build", "fit_linear_base", "fit_stencil_base", "levels_to_see"]
+__all__ = ["build", "choose_base", "fit_linear_base", "fit_stencil_base", "levels_to_see"]
 
 #: Trajectories and cells that the least-squares fit of the history looks at.
 _FIT_SAMPLES = 32
 _FIT_VALUES = 200_000
+
+#: Trajectories that the combined history is rolled out on, and the relative error that it may have.
+_ROLLED_SAMPLES = 8
+_WELL_ROLLED = 0.05
 
 
 def build(
@@ -42,9 +48,9 @@ def build(
 ) -> Emulator:
     """An untrained model of the named kind for this data, scaled by its training part.
 
-    Unless told otherwise: the data's own history; increments for what moves in time, frames for
-    what is steady; coordinates where no reach is enough, edge markers at walls; and as many
-    levels as the data's light cone asks for.
+    Unless told otherwise: the data's own history; what is steady predicted as it is, what moves
+    in time on top of the best linear rule (see `choose_base`); coordinates where no reach is
+    enough, edge markers at walls; and as many levels as the data's light cone asks for.
     """
     network_class = MODELS[name]
     if size is not None:
@@ -62,7 +68,7 @@ def build(
         model=name,
         fields=data.fields,
         history=history,
-        predict=predict or ("frame" if data.steady else "increment"),  # type: ignore[arg-type]
+        predict=predict or choose_base(data, history),  # type: ignore[arg-type]
         coordinates=data.steady if coordinates is None else coordinates,
         edges=not all(grid.is_periodic) if edges is None else edges,
         steady=data.steady,
@@ -106,51 +112,80 @@ def levels_to_see(name: str, data: Dataset, settings: dict[str, Any]) -> int:
     return allowed
 
 
-def fit_linear_base(part: Part, history: int, ridge: float = 1e-6) -> tuple[Tensor, Tensor]:
+def choose_base(data: Dataset, history: int) -> str:
+    """What a network should add to: nothing, the history's best combination, or a scheme.
+
+    Combining past frames is a rule of thumb, not a law: it is taken where rolled out it predicts
+    whole training trajectories, as it does for waves that come back.  Elsewhere its small first
+    error hides that it goes on with any error as if it were motion, and the best
+    finite-difference scheme is the better start.
+    """
+    if data.steady:
+        return "frame"
+    weights, _ = fit_linear_base(data.train, history)
+    over_space = weights.view(*weights.shape, *[1] * data.grid.dims)
+    trajectories = data.train.read(range(min(len(data.train), _ROLLED_SAMPLES)))
+    truth = trajectories[:, history:]
+    predicted = rollout(
+        lambda past: (past * over_space).sum(dim=1), trajectories[:, :history], truth.shape[1]
+    )
+    error = (predicted - truth).square().sum() / truth.square().sum().clamp_min(1e-30)
+    return "linear" if float(error) < _WELL_ROLLED**2 else "stencil"
+
+
+def fit_linear_base(
+    part: Part, history: int, start: int = 0, ridge: float = 1e-6
+) -> tuple[Tensor, Tensor]:
     """The weights of past frames that predict the next one best, cell by cell and by channel.
 
         min_w Σ ( u_{t+1} − Σ_k w_k u_{t−k} )² + ridge · Σ u² · |w|²
 
     (k, c) weights and the (c,) spread of what they leave over.
     """
-    count = min(len(part), _FIT_SAMPLES)
-    chosen = torch.linspace(0, len(part) - 1, count).long().tolist()
-    u = part.read(chosen, 0, None).double()
-    windows = u.unfold(1, history + 1, 1).movedim(2, 0).flatten(1, -2)
-    thin = max(1, windows.shape[1] // _FIT_VALUES)
-    windows = windows[:, ::thin]
-    past, following = windows[..., :-1], windows[..., -1:]
-    gram = past.mT @ past
-    size = gram.diagonal(dim1=1, dim2=2).mean(dim=1).view(-1, 1, 1)
-    weights = torch.linalg.solve(
-        gram + ridge * size * torch.eye(history, dtype=u.dtype), past.mT @ following
-    )
-    spread = (following - past @ weights).square().mean(dim=(1, 2)).sqrt()
+    gram, cells = torch.zeros(()), 0
+    for u, thin in _trajectories_to_fit(part, start):
+        windows = u.flatten(2)[..., ::thin].unfold(0, history + 1, 1).movedim(1, 0).flatten(1, 2)
+        gram, cells = gram + windows.mT @ windows, cells + windows.shape[1]
+    past, mixed = gram[:, :-1, :-1], gram[:, :-1, -1:]
+    size = past.diagonal(dim1=1, dim2=2).mean(dim=1).view(-1, 1, 1)
+    held = past + ridge * size * torch.eye(history, dtype=gram.dtype)
+    weights = torch.linalg.solve(held, mixed)
+    left = gram[:, -1:, -1:] - 2 * weights.mT @ mixed + weights.mT @ past @ weights
+    spread = (left.flatten().clamp_min(0) / cells).sqrt()
     return weights[..., 0].T.float(), spread.float()
 
 
-def fit_stencil_base(part: Part, history: int, ridge: float = 1e-8) -> tuple[Tensor, Tensor]:
+def fit_stencil_base(
+    part: Part, start: int = 0, ridge: float = 1e-8
+) -> tuple[Tensor, Tensor, Tensor]:
     """The linear scheme over the last frame that predicts the next one best.
 
-        min_S Σ ‖ u_{t+1} − S ∗ u_t ‖² + ridge · Σ u² · |S|²
+        min_{S, s} Σ ‖ u_{t+1} − S ∗ u_t − s ‖² + ridge · Σ |u|² · |S|²
 
-    (c, c, 3, …) weights from all fields to each and the (c,) spread of what they leave over.
-    Frames that are only ever shown, the first `history` of them, are not fitted.
+    (c, c, 3, …) weights from all fields to each, the (c,) constants s and the (c,) spread of what
+    they leave over.  Frames before `start`, which are only ever shown, are not fitted.
     """
-    count, boundary = min(len(part), _FIT_SAMPLES), part.data.grid.boundary
+    boundary, channels = part.data.grid.boundary, part.data.channels
     gram, cells = torch.zeros(()), 0
-    for i in torch.linspace(0, len(part) - 1, count).long().tolist():
-        u = part.read([i], history - 1)[0].double()
-        thin = max(1, count * u[:, 0].numel() // _FIT_VALUES)
-        both = torch.cat([_taps(u[:-1], boundary), u[1:].transpose(0, 1).flatten(1)])[:, ::thin]
+    for u, thin in _trajectories_to_fit(part, start):
+        taps, following = _taps(u[:-1], boundary), u[1:].transpose(0, 1).flatten(1)
+        both = torch.cat([taps, torch.ones_like(taps[:1]), following])[:, ::thin]
         gram, cells = gram + both @ both.T, cells + both.shape[1]
-    unknowns = len(gram) - u.shape[1]
-    past, mixed = gram[:unknowns, :unknowns], gram[:unknowns, unknowns:]
-    held = past + ridge * past.diagonal().mean() * torch.eye(unknowns, dtype=gram.dtype)
-    weights = torch.linalg.solve(held, mixed)
-    left = gram[unknowns:, unknowns:] - 2 * weights.T @ mixed + weights.T @ past @ weights
-    scheme = weights.T.unflatten(1, (u.shape[1], *[3] * len(boundary)))
-    return scheme.float(), (left.diagonal().clamp_min(0) / cells).sqrt().float()
+    past, mixed = gram[:-channels, :-channels], gram[:-channels, -channels:]
+    weights = torch.linalg.solve(past + ridge * past.diagonal().diag(), mixed)
+    left = gram[-channels:, -channels:] - 2 * weights.T @ mixed + weights.T @ past @ weights
+    spread = (left.diagonal().clamp_min(0) / cells).sqrt()
+    scheme = weights[:-1].T.unflatten(1, (channels, *[3] * len(boundary)))
+    return scheme.float(), weights[-1].float(), spread.float()
+
+
+def _trajectories_to_fit(part: Part, start: int) -> Iterator[tuple[Tensor, int]]:
+    """Some trajectories (t, c, *space) in double precision, and how thinly to look at them."""
+    count = min(len(part), _FIT_SAMPLES)
+    for i in torch.linspace(0, len(part) - 1, count).long().tolist():
+        u = part.read([i], start)[0].double()
+        # Never a multiple of two, or the cells looked at would stand in columns.
+        yield u, max(1, count * u[:, 0].numel() // _FIT_VALUES) | 1
 
 
 def _taps(u: Tensor, boundary: tuple[str, ...]) -> Tensor:
@@ -166,22 +201,25 @@ def _taps(u: Tensor, boundary: tuple[str, ...]) -> Tensor:
 
 def _fit_scaling(emulator: Emulator, data: Dataset) -> None:
     """Statistics of the training part: of what goes in, and of what the network has to say."""
-    predict = emulator.settings.predict
+    predict, history = emulator.settings.predict, emulator.history
+    # The task begins after the frames that are given, however few of them the model looks at.
+    first = max(history, data.history)
     if data.steady:
         given, wanted = fit_frames(data.train, 0, 1), fit_frames(data.train, 1, 1)
     elif predict == "frame":
-        given, wanted = fit_frames(data.train), fit_frames(data.train, emulator.history)
+        given, wanted = fit_frames(data.train), fit_frames(data.train, first)
     elif predict == "increment":
-        given, wanted = fit_frames(data.train), fit_increments(data.train, emulator.history - 1)
+        given, wanted = fit_frames(data.train), fit_increments(data.train, first - 1)
     else:
         given = fit_frames(data.train)
         if predict == "linear":
-            weights, spread = fit_linear_base(data.train, emulator.history)
+            weights, spread = fit_linear_base(data.train, history, first - history)
             emulator.base.copy_(weights)
+            constant = torch.zeros_like(spread)
         else:
-            weights, spread = fit_stencil_base(data.train, emulator.history)
+            weights, constant, spread = fit_stencil_base(data.train, first - 1)
             emulator.scheme.copy_(weights)
-        wanted = Scaling(torch.zeros_like(spread), spread)
+        wanted = Scaling(constant, spread)
     emulator.input_mean.copy_(given.mean)
     emulator.input_std.copy_(given.std)
     emulator.output_mean.copy_(wanted.mean)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fino.data.dataset import Part
+from fino.data.dataset import Dataset, Part
 from fino.data.windows import windows
 from fino.model.emulator import Emulator
 from fino.shapes import Trajectory
@@ -22,7 +22,7 @@ from fino.training.augment import augment
 from fino.training.crops import crop_sizes, draw_crop
 from fino.training.settings import TrainingSettings
 
-__all__ = ["Batch", "draw_batch"]
+__all__ = ["Batch", "draw_batch", "frames_skipped"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,14 @@ class Batch:
         return Batch(history, future, self.samples, self.starts, static, self.inner)
 
 
+def frames_skipped(emulator: Emulator, data: Dataset) -> int:
+    """The first frames that are given but that a model with a short history does not look at.
+
+    The task begins after the frames that are given, so what is learned is what is judged.
+    """
+    return max(0, data.history - emulator.history)
+
+
 def draw_batch(
     part: Part,
     emulator: Emulator,
@@ -57,9 +65,9 @@ def draw_batch(
 ) -> Batch:
     """The batch of one step; `rows` are those that this process computes."""
     seed, batch, length = settings.seed, settings.batch or 1, emulator.history + horizon
-    samples, starts = windows(seed, step, batch, len(part), part.frames, length)
-    if settings.windows == "first":
-        starts = np.zeros_like(starts)
+    skipped = frames_skipped(emulator, part.data)
+    samples, starts = windows(seed, step, batch, len(part), part.frames - skipped, length)
+    starts = starts + skipped if settings.windows == "random" else np.full_like(starts, skipped)
     pairs = list(zip(samples.tolist(), starts.tolist(), strict=True))
     window = torch.cat([part.read([i], start, length) for i, start in pairs])
     grid, dims = part.data.grid, part.data.grid.dims

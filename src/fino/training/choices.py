@@ -25,7 +25,7 @@ def settled(settings: TrainingSettings, model: Emulator, data: Dataset) -> Train
     if settings.batch is None:
         cells = math.prod(data.grid.points)
         changes["batch"] = max(2, min(64, len(data.train), _CELLS_A_STEP // cells))
-    ahead = data.frames - model.history
+    ahead = data.frames - max(model.history, data.history)
     if ahead < 1:
         raise ValueError(
             f"history {model.history} leaves nothing to predict in trajectories of "

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fino.data.dataset import Dataset
 from fino.model.emulator import Emulator
-from fino.training.batch import draw_batch
+from fino.training.batch import draw_batch, frames_skipped
 from fino.training.budget import Clock, share_spent, steps_allowed
 from fino.training.guards import (
     batch_complaint,
@@ -85,11 +85,12 @@ def train(
 ) -> Iterator[Happened]:
     """Train until the budget is spent or validation no longer improves, step by step."""
     emulator, part = state.emulator, data.train
-    longest = min(settings.horizon or part.frames, part.frames - emulator.history)
+    ahead = part.frames - emulator.history - frames_skipped(emulator, data)
+    longest = min(settings.horizon or ahead, ahead)
     steps = steps_allowed(settings, len(part), settings.batch or 1)
     rows = processes.rows(settings.batch or 1)
     unroll = Unroll(emulator, settings)
-    judged = _validation_trajectories(data, settings)
+    judged = _validation_trajectories(emulator, data, settings)
     state.clock.resume()
     share = _share(state, settings, steps, processes)
     validations = int(share * settings.validations)
@@ -142,11 +143,13 @@ def _share(
     return processes.from_first(share_spent(settings, state.step, steps, state.clock))
 
 
-def _validation_trajectories(data: Dataset, settings: TrainingSettings) -> Tensor:
+def _validation_trajectories(
+    emulator: Emulator, data: Dataset, settings: TrainingSettings
+) -> Tensor:
     """What models are chosen by; the training part itself where there is no validation part."""
     part = data.validation if len(data.validation) else data.train
     count = min(len(part), settings.validation_samples)
-    return part.read(range(count)).to(settings.device)
+    return part.read(range(count), frames_skipped(emulator, data)).to(settings.device)
 
 
 def _judge(state: State, judged: Tensor, processes: Processes) -> tuple[Judgement, bool]:
