@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -32,28 +32,44 @@ for _name, (_home, _needs) in _PEERS.items():
         _HOME[_name] = _home
 
 
-class _Models(Mapping[str, Any]):
-    """A read-only table whose classes are imported when they are asked for."""
+class _Models(MutableMapping[str, Any]):
+    """A table whose classes are imported when they are asked for.
+
+    A class of your own is put in as it is: MODELS["mine"] = Mine.
+    """
+
+    def __init__(self) -> None:
+        self._own: dict[str, Any] = {}
+
+    def __setitem__(self, name: str, cls: Any) -> None:
+        if name in _HOME:
+            raise ValueError(f"There is a model '{name}' already. Choose another name.")
+        self._own[name] = cls
+
+    def __delitem__(self, name: str) -> None:
+        del self._own[name]
 
     def __getitem__(self, name: str) -> Any:
+        if name in self._own:
+            return self._own[name]
         if name in _PEERS and name not in _HOME:
             raise ValueError(
                 f"Model '{name}' needs {' and '.join(_PEERS[name][1])}. "
                 f"Install the peers extra: pip install 'fino[peers]'."
             )
         if name not in _HOME:
-            raise ValueError(f"Unknown model '{name}'. {did_you_mean(name, list(_HOME))}")
+            raise ValueError(f"Unknown model '{name}'. {did_you_mean(name, list(self))}")
         module, _, cls = _HOME[name].rpartition(".")
         return getattr(import_module(f"fino.model.{module}"), cls)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_HOME)
+        return iter([*_HOME, *self._own])
 
     def __len__(self) -> int:
-        return len(_HOME)
+        return len(_HOME) + len(self._own)
 
     def __contains__(self, name: object) -> bool:
-        return name in _HOME
+        return name in _HOME or name in self._own
 
 
-MODELS: Mapping[str, Any] = _Models()
+MODELS: MutableMapping[str, Any] = _Models()

@@ -1,0 +1,42 @@
+"""The examples run as they stand, and fit on a page."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+import fino
+from fino.model import MODELS
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+LINES = 40
+
+
+@pytest.fixture
+def tables():
+    """Leave the tables of problems and models as they were."""
+    problems, models = dict(fino.PROBLEMS), list(MODELS)
+    yield
+    for name in set(fino.PROBLEMS) - set(problems):
+        del fino.PROBLEMS[name]
+    for name in set(MODELS) - set(models):
+        del MODELS[name]
+
+
+def test_there_are_six_examples():
+    assert [path.name[0] for path in EXAMPLES] == ["1", "2", "3", "4", "5", "6"]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_fits_on_a_page(path):
+    assert len(path.read_text().splitlines()) <= LINES
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs(path, tmp_path, monkeypatch, capsys, tables):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.strip()
