@@ -34,7 +34,7 @@ def tiles(
     tile
         Cells along each side of a tile.
     steps
-        Steps of the rollout.
+        Steps of the rollout; small fields take more, until memory has settled.
     threads
         How many cores to use.
     folder
@@ -54,7 +54,7 @@ def tiles(
         say_json([asdict(cost) for cost in measured])
         return
     table(
-        f"FINO of width 16 and 1 level, {steps} steps from disk to disk",
+        "FINO of width 16 and 1 level, from disk to disk",
         ["field", "way", "peak memory", "time a cell and step"],
         [
             (

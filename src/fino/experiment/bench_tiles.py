@@ -21,6 +21,8 @@ import numpy as np
 
 __all__ = ["TileCost", "bench_model", "measure", "tile_costs"]
 
+#: So many tiles at least, or a small field ends before memory and caches have settled.
+_CALLS = 64
 #: A process that has imported everything and computed nothing takes about this much.
 _IDLE = 3.5e8
 
@@ -49,7 +51,8 @@ def tile_costs(
         with tempfile.TemporaryDirectory(dir=folder) as place:
             start = _write_start(Path(place), size)
             request = {"start": str(start), "steps": steps, "threads": threads}
-            yield _in_a_process({**request, "tile": tile})
+            enough = max(steps, -(-_CALLS * tile**2 // size**2))
+            yield _in_a_process({**request, "tile": tile, "steps": enough})
             expected = 0.0
             if undivided is not None:
                 growth = (size / undivided.points) ** 2
