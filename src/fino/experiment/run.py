@@ -35,6 +35,7 @@ from fino.experiment.sources import make, opened
 from fino.experiment.steps import Ledger, Step, file_hash
 from fino.experiment.training import Order, train_case, train_together
 from fino.report.page import write_report
+from fino.training.run import threads
 
 __all__ = ["Experiment", "Outcome", "carry_out", "plan"]
 
@@ -135,7 +136,8 @@ def _train(experiment: Experiment, step: Step, state: str, show: Callable[[Any],
 def _evaluate(experiment: Experiment, step: Step, state: str, show: Callable[[float], None]) -> str:
     case, folder = step.more["case"], step.more["run"]
     data = opened(case.data, step.more["data"])
-    evaluate(folder, data, command=experiment.command, progress=show)
+    with threads(case.train.get("threads")):
+        evaluate(folder, data, command=experiment.command, progress=show)
     return str(file_hash(folder / "scores.json"))
 
 

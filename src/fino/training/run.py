@@ -37,7 +37,7 @@ from fino.training.processes import Processes, joined
 from fino.training.settings import TrainingSettings
 from fino.training.shelf import describe_data, reopen
 
-__all__ = ["Interrupted", "Run", "fit", "resume"]
+__all__ = ["Interrupted", "Run", "fit", "resume", "threads"]
 
 Progress = Callable[[Happened], None]
 
@@ -106,7 +106,7 @@ def fit(
     folder = (
         Path(out) if out is not None else _free_folder(f"{data.card.name}-{model.settings.model}")
     )
-    with joined(chosen.device) as processes, _threads(chosen.threads):
+    with joined(chosen.device) as processes, threads(chosen.threads):
         if processes.is_first:
             _lay_out(folder, model, data, chosen)
         state = begin(model, chosen)
@@ -133,7 +133,7 @@ def resume(
             f"{run.facts['hash'][:12]}…. Open the file that it was trained on."
         )
     settings = run.settings.changed(**changes) if changes else run.settings
-    with joined(settings.device) as processes, _threads(settings.threads):
+    with joined(settings.device) as processes, threads(settings.threads):
         if processes.is_first:
             _write_json(run.folder / "settings.json", settings.model_dump(mode="json"))
             for leftover in run.folder.glob(".*"):
@@ -218,7 +218,7 @@ def _write_json(path: Path, content: Any) -> None:
 
 
 @contextmanager
-def _threads(count: int | None) -> Iterator[None]:
+def threads(count: int | None) -> Iterator[None]:
     """So many threads inside, as many as before outside."""
     before = torch.get_num_threads()
     if count is not None:
