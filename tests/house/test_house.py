@@ -90,3 +90,9 @@ def test_importing_fino_and_its_command_line_loads_nothing_heavy_and_prints_noth
 
 def test_no_room_is_called_utils():
     assert not [p for p in MODULES if p.stem in ("utils", "util", "common", "base", "misc")]
+
+
+def test_test_files_have_names_of_their_own():
+    """Two files of one name in two rooms cannot be collected together."""
+    names = [path.name for path in Path(__file__).parents[1].rglob("test_*.py")]
+    assert len(names) == len(set(names))
