@@ -108,7 +108,7 @@ def work(task: str, folder: Path) -> int:
         with joined("gloo") as company:
             {"compute": compute, "die": die}[task](company, folder)
     except (ValueError, OSError) as error:
-        print(f"fino: {error}", file=sys.stderr)
+        sys.stderr.write(f"fino: {error}\n")
         return 2
     return 0
 

@@ -59,11 +59,16 @@ def main() -> None:
         app(exit_on_error=False, print_error=False)
     except (ValueError, OSError, CycloptsError) as error:
         message = " ".join(str(error).split())
-        print(f"fino: {message}", file=sys.stderr)
+        _complain(message)
         sys.exit(2)
     except KeyboardInterrupt as stop:
-        print(f"fino: {stop}" if str(stop) else "fino: interrupted.", file=sys.stderr)
+        _complain(str(stop) or "interrupted.")
         sys.exit(130)
+
+
+def _complain(message: str) -> None:
+    """One line in one piece, so that processes that end together do not mix theirs."""
+    sys.stderr.write(f"fino: {message}\n")
 
 
 def _check_verb(words: list[str]) -> None:
