@@ -160,6 +160,17 @@ def test_a_memory_map_can_be_the_start(
         torch.testing.assert_close(fino.rollout(model, start, 3, tile=8), whole)
 
 
+@pytest.mark.parametrize("tile", [None, 8])
+def test_an_array_of_another_precision_is_brought_to_the_model(
+    tile: int | None, make_model: Make, make_history: History
+) -> None:
+    model = make_model((32,), dtype=torch.float32)
+    history = make_history(model)
+    rolled = fino.rollout(model, history.double().numpy(), 3, tile=tile)
+    whole = fino.rollout(model, history, 3)
+    torch.testing.assert_close(rolled, whole.double(), rtol=0, atol=1e-6)
+
+
 def test_an_interrupted_rollout_leaves_no_file(
     tmp_path: Path, make_model: Make, make_history: History
 ) -> None:

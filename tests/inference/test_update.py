@@ -41,6 +41,21 @@ def test_an_update_is_the_full_recomputation(
     assert str(after) == f"{after.share:.1%} of the cells of a full run were computed."
 
 
+@pytest.mark.parametrize(("points", "patch"), [((300,), (290,)), ((32, 24, 28), (4, 20, 10))])
+def test_lines_and_volumes_are_updated_too(
+    points: tuple[int, ...], patch: tuple[int, ...], make_model: Make, make_history: History
+) -> None:
+    model = make_model(points, levels=0)
+    history = make_history(model, samples=2)
+    old = fino.rollout(model, history, 2)
+    box = tuple((a, a + 3) for a in patch)
+    edited = history.clone()
+    edited[(..., *(slice(*span) for span in box))] *= -1
+    after = fino.update(model, edited, old, box)
+    torch.testing.assert_close(after.trajectory, fino.rollout(model, edited, 2), rtol=0, atol=1e-12)
+    assert after.share < 0.5
+
+
 def test_less_is_computed_for_a_smaller_edit(make_model: Make, make_history: History) -> None:
     model = make_model((512,))
     history = make_history(model)

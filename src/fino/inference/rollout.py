@@ -129,12 +129,9 @@ def _streamed(
             for sample in range(samples)
         ]
     )
-    with (
-        new_film(
-            out, (samples, steps // every, *film.shape[2:]), film.dtype, alone=alone
-        ) as result,
-        torch.no_grad(),
-    ):
+    given = _brought(stepper, given)
+    kept = (samples, steps // every, *film.shape[2:])
+    with new_film(out, kept, film.dtype, alone=alone) as result, torch.no_grad():
         for time, frame in enumerate(frames(stepper, given, steps), start=1):
             if time % every == 0:
                 for sample in range(samples):
@@ -142,6 +139,12 @@ def _streamed(
             if progress:
                 progress(time / steps)
     return _handed_over(result, out, alone)
+
+
+def _brought(stepper: Any, history: Trajectory) -> Trajectory:
+    """The history in the type and on the device of the stepper's weights, if it has any."""
+    weight = next(stepper.parameters(), None) if isinstance(stepper, torch.nn.Module) else None
+    return history if weight is None else history.to(weight)
 
 
 def _handed_over(result: Film, out: str | Path | None, alone: bool) -> Trajectory | np.memmap:
