@@ -192,7 +192,7 @@ def _model_and_start(
             f"{run} is a model, not a run: say where to start with --history or --data."
         )
     source = data_of_run(run) if data is None else fino.open(data)
-    return model, source.test.with_history(model.history)[sample].history
+    return model, source.test.read([sample], 0, model.history)[0]
 
 
 def _region(words: str | None) -> tuple[tuple[int, int], ...] | None:
