@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fino.grid import BOUNDARIES
 from fino.inference.tiled import apply
 from fino.locality import Locality
+from fino.model import MODELS
 from fino.model.fino import Fino
 from fino.model.fno import FNO
 
@@ -167,3 +168,22 @@ def test_a_grid_off_the_stride_is_refused_before_any_work() -> None:
         ValueError, match=r"grid \(30,\) should be a multiple of the model's stride"
     ):
         apply(network, torch.zeros(1, 1, 30), tile=8)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_every_model_either_runs_in_tiles_or_says_why_not(name: str) -> None:
+    torch.manual_seed(0)
+    network = MODELS[name](
+        dims=1, inputs=2, outputs=1, boundary="neumann", **MODELS[name].sizes["small"]
+    )
+    network = network.double().eval()
+    locality: Locality = network.locality
+    if not locality.is_local:
+        with pytest.raises(ValueError, match=r"sees the whole field \(radius inf\)"):
+            apply(network, torch.zeros(1, 2, 64, dtype=torch.float64), tile=16)
+        return
+    cells = 4 * locality.halo()[0]
+    x = torch.randn(1, 2, cells, dtype=torch.float64)
+    with torch.no_grad():
+        whole = network(x)
+    assert difference(apply(network, x, cells // 4), whole) < 1e-12
