@@ -66,6 +66,7 @@ def test_the_verb_answers_in_json(place: Path, capsys: pytest.CaptureFixture[str
     [
         ({"history": None}, "is a model, not a run: say where to start"),
         ({"region": "8-12"}, "--region should be start:stop for each axis"),
+        ({"device": "tpu"}, "--device should be cpu, or cuda where there is one, got 'tpu'"),
         ({"mesh": "2x2"}, "--mesh is for several processes"),
         ({"movie": Path("out.avi")}, "should end in .gif, got 'out.avi'"),
     ],

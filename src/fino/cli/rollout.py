@@ -24,6 +24,7 @@ def rollout(
     out: Path | None = None,
     movie: Path | None = None,
     mesh: str | None = None,
+    device: str = "cpu",
     why: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -56,6 +57,8 @@ def rollout(
         A GIF of the frames.
     mesh
         Processes along each axis, such as 2x2; chosen if not given.
+    device
+        `cpu`, or `cuda` for one device a process.
     why
         Print every way to cut the work that was weighed, and its cost.
     json
@@ -68,6 +71,7 @@ def rollout(
         raise ValueError(f"a movie of a rollout should end in .gif, got '{movie.name}'.")
     keep_freed_memory()
     model, start = _model_and_start(run, history, data, sample)
+    model = model.to(_device(device))
     request = {"steps": steps, "tile": tile, "every": every, "out": out}
     if is_launched():
         if region is not None or (movie is not None and out is None):
@@ -129,7 +133,8 @@ def _together(
     from fino.inference.processes import joined
 
     shape = None if mesh is None else _mesh(mesh)
-    with joined() as company:
+    on_device = next(model.parameters()).device.type != "cpu"
+    with joined("nccl" if on_device else "gloo") as company:
         lines = lines if company.rank == 0 else 0
         film, _ = open_film(start, model.grid.dims)
         step = local_stepper(model, film.shape[3:])
@@ -193,6 +198,21 @@ def _model_and_start(
         )
     source = data_of_run(run) if data is None else fino.open(data)
     return model, source.test.read([sample], 0, model.history)[0]
+
+
+def _device(name: str) -> str:
+    """This process's own device: cuda → cuda:3."""
+    import os
+
+    import torch
+
+    if name == "cpu":
+        return name
+    if name != "cuda" or not torch.cuda.is_available():
+        raise ValueError(f"--device should be cpu, or cuda where there is one, got '{name}'.")
+    own = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    torch.cuda.set_device(own)
+    return own
 
 
 def _region(words: str | None) -> tuple[tuple[int, int], ...] | None:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-import torch
 import torch.distributed as dist
 
 __all__ = ["Company", "alone_or_joined", "is_launched", "joined"]
@@ -94,8 +93,11 @@ class Company:
 
 
 @contextmanager
-def joined(backend: str | None = None) -> Iterator[Company]:
-    """Join the processes of this job; all leave together, or the first failure is named."""
+def joined(backend: str = "gloo") -> Iterator[Company]:
+    """Join the processes of this job; all leave together, or the first failure is named.
+
+    `gloo` carries tensors in memory, `nccl` those on CUDA devices.
+    """
     if not is_launched():
         raise ValueError(
             "This process was not started as one of several. Use "
@@ -103,7 +105,7 @@ def joined(backend: str | None = None) -> Iterator[Company]:
         )
     store, rank, size = next(iter(dist.rendezvous("env://", timeout=timedelta(seconds=60))))
     dist.init_process_group(
-        backend or ("nccl" if torch.cuda.is_available() else "gloo"),
+        backend,
         store=dist.PrefixStore("ranks", store),
         rank=rank,
         world_size=size,
@@ -126,7 +128,7 @@ def joined(backend: str | None = None) -> Iterator[Company]:
 
 
 @contextmanager
-def alone_or_joined(backend: str | None = None) -> Iterator[Company]:
+def alone_or_joined(backend: str = "gloo") -> Iterator[Company]:
     """The processes of this job, or a company of one."""
     if is_launched():
         with joined(backend) as company:
