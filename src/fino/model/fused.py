@@ -105,16 +105,16 @@ def _forward(
     activation: str,
 ) -> tuple[Tensor, list[Tensor]]:
     cells = u.movedim(1, -1)
-    padded = _pad(cells, w.shape[2:], boundary)
-    s = _convolve(padded, w, b)
+    patches = _patches(cells, w, boundary)
+    s = _convolve(patches, w, b)
     rows = s.reshape(-1, s.shape[-1])
     g = torch.addmm(b_gate, rows, w_gate.t()).sigmoid_()
     gated = g * rows
     stepped = torch.addmm(cells.reshape(-1, cells.shape[-1]), gated, w_fuse.t())
-    stepped_padded = _pad(stepped.view(cells.shape), w_project.shape[2:], boundary)
-    z = _convolve(stepped_padded, w_project, b_project)
+    stepped_patches = _patches(stepped.view(cells.shape), w_project, boundary)
+    z = _convolve(stepped_patches, w_project, b_project)
     y = z.relu_() if activation == "relu" else getattr(F, activation)(z)
-    saved = [padded, rows, g, gated, stepped_padded, z, w, w_gate, w_fuse, w_project]
+    saved = [patches, rows, g, gated, stepped_patches, z, w, w_gate, w_fuse, w_project]
     return y.movedim(-1, 1), saved
 
 
@@ -125,10 +125,11 @@ def _backward(
     activation: str,
     to_input: bool,
 ) -> tuple[Tensor | None, ...]:
-    padded, s, g, gated, stepped_padded, z, w, w_gate, w_fuse, w_project = saved
+    patches, s, g, gated, stepped_patches, z, w, w_gate, w_fuse, w_project = saved
     grad_z = _activation_backward(grad.movedim(1, -1), z, activation)
-    grad_padded, dw_project, db_project = _convolve_backward(grad_z, stepped_padded, w_project)
-    grad_cells = _fold(grad_padded, w_project.shape[2:], boundary)
+    grad_cells, dw_project, db_project = _convolve_backward(
+        grad_z, stepped_patches, w_project, boundary
+    )
     grad_rows = grad_cells.reshape(-1, grad_cells.shape[-1])
 
     grad_gated = grad_rows @ w_fuse
@@ -138,12 +139,11 @@ def _backward(
     grad_s = torch.addmm(grad_gated.mul_(g), grad_gate, w_gate)
 
     grad_s = grad_s.view(*grad_cells.shape[:-1], -1)
-    grad_padded, dw, db = _convolve_backward(grad_s, padded, w, to_input)
+    grad_u, dw, db = _convolve_backward(grad_s, patches, w, boundary, to_input)
     db_gate = grad_gate.sum(dim=0)
-    grad_u = None
     if to_input:
-        grad_u = _fold(grad_padded, w.shape[2:], boundary).add_(grad_cells).movedim(-1, 1)
-    return grad_u, dw, db, dw_gate, db_gate, dw_fuse, dw_project, db_project
+        grad_u = grad_u.add_(grad_cells).movedim(-1, 1)
+    return grad_u if to_input else None, dw, db, dw_gate, db_gate, dw_fuse, dw_project, db_project
 
 
 def _activation_backward(grad: Tensor, z: Tensor, activation: str) -> Tensor:
@@ -154,33 +154,60 @@ def _activation_backward(grad: Tensor, z: Tensor, activation: str) -> Tensor:
     return aten.silu_backward(grad, z)
 
 
-def _convolve(padded: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    """(b, *(n + 2r), c) → (b, *n, outputs); a line runs as a picture of one row."""
-    images = padded.movedim(-1, 1)
+def _patches(cells: Tensor, w: Tensor, boundary: Sequence[str]) -> Tensor:
+    """What the stencil reads: the padded field, or on a line the taps of every cell.
+
+    (b, *n, c) → (b, *(n + 2r), c), or (b, n, taps·c).  On a line the neighbours of a cell lie
+    next to each other in memory, and one matrix product over gathered taps beats the library's
+    convolution; in the plane it does not.
+    """
+    padded = _pad(cells, [k // 2 for k in w.shape[2:]], boundary)
+    return _taps(padded, w.shape[2]) if w.dim() == 3 else padded
+
+
+def _convolve(patches: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """→ (b, *n, outputs)"""
     if w.dim() == 3:
-        return F.conv2d(images.unsqueeze(2), _kernel(w.unsqueeze(2)), b).squeeze(2).movedim(1, -1)
+        return F.linear(patches, w.transpose(1, 2).flatten(1), b)
+    images = patches.movedim(-1, 1)
     convolve = F.conv3d if images.dim() == 5 else F.conv2d
     return convolve(images, _kernel(w), b).movedim(1, -1)
 
 
 def _convolve_backward(
-    grad: Tensor, padded: Tensor, w: Tensor, to_input: bool = True
+    grad: Tensor, patches: Tensor, w: Tensor, boundary: Sequence[str], to_input: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients with respect to the padded field, the weight and the bias.
-
-    On a line the neighbours of a cell lie next to each other in memory, and matrix products
-    over gathered taps beat the library's own backward pass; in the plane they do not.
-    """
+    """Gradients with respect to the field, if it is asked for, the weight and the bias."""
     if w.dim() == 3:
-        return _taps_backward(grad, padded, w, to_input)
-    images, kernel = padded.movedim(-1, 1), _kernel(w)
-    dims = images.dim() - 2
+        return _line_backward(grad, patches, w, boundary, to_input)
+    dims = w.dim() - 2
     zeros, ones = [0] * dims, [1] * dims
     grad_images, dw, db = aten.convolution_backward(
-        *(grad.movedim(-1, 1), images, kernel, [w.shape[0]]),
+        *(grad.movedim(-1, 1), patches.movedim(-1, 1), _kernel(w), [w.shape[0]]),
         *(ones, zeros, ones, False, zeros, 1, [to_input, True, True]),
     )
-    return grad_images.movedim(1, -1) if to_input else padded, dw, db
+    if not to_input:
+        return grad, dw, db
+    width = [k // 2 for k in w.shape[2:]]
+    return _fold(grad_images.movedim(1, -1), width, boundary), dw, db
+
+
+def _line_backward(
+    grad: Tensor, patches: Tensor, w: Tensor, boundary: Sequence[str], to_input: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same on a line, where the adjoint of a stencil is the mirrored stencil."""
+    outputs, c, taps = w.shape
+    rows = grad.reshape(-1, outputs)
+    dw = (rows.t() @ patches.view(-1, taps * c)).view(outputs, taps, c).transpose(1, 2)
+    db = rows.sum(dim=0)
+    if not to_input:
+        return grad, dw, db
+    mirrored = w.flip(2).permute(1, 2, 0).flatten(1)
+    radius = taps // 2
+    if boundary[0] == "periodic":
+        return F.linear(_taps(_pad(grad, [radius], boundary), taps), mirrored), dw, db
+    around = _taps(_pad(grad, [2 * radius], ["dirichlet"]), taps)
+    return _fold(F.linear(around, mirrored), [radius], boundary), dw, db
 
 
 def _kernel(w: Tensor) -> Tensor:
@@ -190,38 +217,20 @@ def _kernel(w: Tensor) -> Tensor:
 
 
 def _taps(padded: Tensor, taps: int) -> Tensor:
-    """The neighbourhood of each cell of a line as a row: (b, n + 2r, c) → (b·n, taps·c)."""
+    """The neighbourhood of each cell of a line side by side: (b, n + 2r, c) → (b, n, taps·c)."""
     b, length, c = padded.shape
-    n = length - taps + 1
-    return padded.as_strided((b, n, taps * c), (length * c, c, 1)).reshape(b * n, taps * c)
+    shape, strides = (b, length - taps + 1, taps * c), (length * c, c, 1)
+    return padded.as_strided(shape, strides).contiguous()
 
 
-def _tap_matrix(w: Tensor) -> Tensor:
-    """(outputs, c, taps) → (outputs, taps·c)"""
-    return w.transpose(1, 2).reshape(w.shape[0], -1)
-
-
-def _taps_backward(
-    grad: Tensor, padded: Tensor, w: Tensor, to_input: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    outputs, c, taps = w.shape
-    b, n = grad.shape[:2]
-    rows = grad.reshape(b * n, outputs)
-    dw = (rows.t() @ _taps(padded, taps)).view(outputs, taps, c).transpose(1, 2)
-    grad_padded = padded.new_zeros(padded.shape) if to_input else padded
-    if to_input:
-        by_tap = (rows @ _tap_matrix(w)).view(b, n, taps, c)
-        for tap in range(taps):
-            grad_padded.narrow(1, tap, n).add_(by_tap[:, :, tap])
-    return grad_padded, dw, rows.sum(dim=0)
-
-
-def _pad(cells: Tensor, kernel: Sequence[int], boundary: Sequence[str]) -> Tensor:
+def _pad(cells: Tensor, width: Sequence[int], boundary: Sequence[str]) -> Tensor:
     """Ghost cells around (b, *space, c): the field is copied once, the edges after it."""
-    width = [k // 2 for k in kernel]
     space = cells.shape[1:-1]
     for n, r, name in zip(space, width, boundary, strict=True):
         check_ghosts(n, r, name)
+    if tuple(boundary) == ("periodic",):
+        (n,), (r,) = space, width
+        return torch.cat((cells.narrow(1, n - r, r), cells, cells.narrow(1, 0, r)), dim=1)
     shape = [n + 2 * r for n, r in zip(space, width, strict=True)]
     out = cells.new_empty(cells.shape[0], *shape, cells.shape[-1])
     inner = out
@@ -238,9 +247,8 @@ def _pad(cells: Tensor, kernel: Sequence[int], boundary: Sequence[str]) -> Tenso
     return out
 
 
-def _fold(padded: Tensor, kernel: Sequence[int], boundary: Sequence[str]) -> Tensor:
+def _fold(padded: Tensor, width: Sequence[int], boundary: Sequence[str]) -> Tensor:
     """The adjoint of `_pad`: what reached a ghost cell goes back to the cell it copied."""
-    width = [k // 2 for k in kernel]
     out = padded
     for axis in range(padded.dim() - 2, 0, -1):
         r, name = width[axis - 1], boundary[axis - 1]
