@@ -80,3 +80,22 @@ def test_where_the_state_cannot_be_known_it_is_said() -> None:
     assert "does not hold the solver's whole state" in why
     array = fino.from_array(np.zeros((3, 4, 1, 8)), 0.1, (0, 1), "periodic", name="mine")
     assert "no solver for mine" in true_step(array, ONE)[1]
+
+
+def test_between_walls_the_true_factors_are_those_of_the_linearised_equation() -> None:
+    """FitzHugh–Nagumo about rest: e^{σΔt} with σ an eigenvalue of reaction minus diffusion."""
+    data = fino.generate("diffusion-reaction-2d", samples=3, points=16, frames=3, duration=0.1)
+    known, why = true_step(data, torch.ones(2))
+    assert known is not None, why
+    u = 0.1
+    found = known.amplification(torch.tensor([u, 0.0]))
+    assert found is not None
+    facts = data.card.parameters
+    for wave, modes in zip(found.wavenumbers[:4], found.modes[:4], strict=True):
+        # the five-point Laplacian on this grid, as the solver has it
+        h = data.grid.spacing[0]
+        laplacian = (2 * np.cos(2 * np.pi * wave[0] / 16) - 2) / h**2
+        matrix = np.array([[1 - 3 * u**2, -1.0], [1.0, -1.0]])
+        matrix += laplacian * np.diag([facts["diffusion_u"], facts["diffusion_v"]])
+        exact = np.exp(np.linalg.eigvals(matrix) * data.dt)
+        assert np.abs(modes).max() == pytest.approx(np.abs(exact).max(), abs=2e-3)

@@ -16,6 +16,7 @@ import torch
 from fino.data.dataset import Dataset
 from fino.evaluation.runs import check_fit, data_of_run
 from fino.inspection.amplification import Amplification
+from fino.inspection.base import BaseReport, base_report
 from fino.inspection.gates import GateReport, gate_reports
 from fino.inspection.layers import LayerReport, layer_reports
 from fino.inspection.plain import plain
@@ -50,6 +51,7 @@ class Inspection:
     data: str | None
     dt: float
     reach: Reach
+    base: BaseReport
     layers: list[LayerReport]
     time_steps: dict[str, float]
     gates: list[GateReport]
@@ -103,6 +105,7 @@ def inspect(
         data=None if opened is None else opened.card.name,
         dt=emulator.settings.dt,
         reach=reach(emulator, opened),
+        base=base_report(emulator),
         layers=layers,
         time_steps=steps,
         gates=gates,

@@ -46,9 +46,14 @@ def convolution_norm(layer: Convolution, points: Sequence[int]) -> float:
     Exact where every axis is periodic.  Elsewhere an upper bound: the supremum over all waves,
     times what the ghost cells repeat (a copied edge counts 1 + r times, a mirrored cell twice).
     """
-    radius, boundary = layer.radius, layer.boundary
-    if not any(radius):
+    if not any(layer.radius):
         return float(torch.linalg.matrix_norm(layer.weight.detach().double().flatten(1), 2))
+    return _window_norm(layer.weight, layer.radius, points, layer.boundary)
+
+
+def _window_norm(
+    weight: Tensor, radius: Sequence[int], points: Sequence[int], boundary: Sequence[str]
+) -> float:
     lengths, factor = [], 1.0
     for n, r, name in zip(points, radius, boundary, strict=True):
         if name == "periodic":
@@ -59,7 +64,7 @@ def convolution_norm(layer: Convolution, points: Sequence[int]) -> float:
         # a polynomial of degree r in e^{iθ} exceeds its samples by at most this (Ehlich, Zeller)
         factor /= math.cos(math.pi * r / samples)
         factor *= {"dirichlet": 1.0, "neumann": math.sqrt(1 + r), "reflect": math.sqrt(2)}[name]
-    return factor * _largest_singular(layer.weight.detach().double(), lengths, radius)
+    return factor * _largest_singular(weight.detach().double(), lengths, radius)
 
 
 def _largest_singular(weight: Tensor, lengths: Sequence[int], radius: Sequence[int]) -> float:
@@ -89,9 +94,18 @@ def layer_bound(emulator: Any, gates: Gates | None = None) -> LayerBound | None:
         return None
     norm, layers = network
     ratio = float((emulator.output_std / emulator.input_std).abs().max())
-    base = emulator.base * (emulator.settings.predict != "frame")
-    copied = max(_companion_norm(weights) for weights in base.T)
-    return LayerBound(copied + ratio * norm, norm, layers)
+    return LayerBound(_base_norm(emulator) + ratio * norm, norm, layers)
+
+
+def _base_norm(emulator: Any) -> float:
+    """The rolled buffer without its network: frames move up, the base makes the newest."""
+    if emulator.settings.predict != "stencil":
+        return max(_companion_norm(weights) for weights in emulator.base.T)
+    scale = emulator.input_std.view(-1, *[1] * (emulator.scheme.dim() - 1))
+    scaled = emulator.scheme * scale.transpose(0, 1) / scale
+    grid = emulator.grid
+    scheme = _window_norm(scaled, (1,) * grid.dims, grid.points, grid.boundary)
+    return math.hypot(1.0, scheme) if emulator.history > 1 else scheme
 
 
 def _companion_norm(weights: Tensor) -> float:

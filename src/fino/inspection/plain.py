@@ -32,4 +32,6 @@ def plain(value: Any) -> Any:
 
 
 def _key(key: Any) -> str:
-    return ",".join(str(part) for part in key) if isinstance(key, tuple) else str(key)
+    if isinstance(key, tuple):
+        return ",".join(_key(part) for part in key)
+    return str(key)

@@ -173,10 +173,7 @@ def _factors(
     found, why = step_amplification(stepper, state, data.grid.points)
     if found is None:
         notes["amplification"] = why
-    true_factors = None
-    if known is not None and all(data.grid.is_periodic):
-        true_factors = known.amplification(state)
-    return found, true_factors
+    return found, None if known is None else known.amplification(state)
 
 
 def _constants(

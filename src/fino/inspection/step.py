@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -112,7 +112,8 @@ class _InTheMiddle(nn.Module):
 
     def __init__(self, emulator: Emulator, network: nn.Module) -> None:
         super().__init__()
-        self.emulator = Emulator(network, emulator.settings, emulator.grid)
+        grid = replace(emulator.grid, boundary=("periodic",) * emulator.grid.dims)
+        self.emulator = Emulator(network, emulator.settings, grid)
         for name, value in emulator.named_buffers(recurse=False):
             setattr(self.emulator, name, copy.deepcopy(value))
         self.positions = emulator.static(emulator.grid.points).shape[0]

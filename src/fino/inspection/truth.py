@@ -29,6 +29,8 @@ __all__ = ["TrueStep", "true_step"]
 #: the solver's own tolerance.
 _AMPLITUDE = 1e-3
 _WAVES = 12
+#: An answer that is further than this share of what went in from a wave is none.
+_NO_WAVE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,30 +50,42 @@ class TrueStep:
             largest = max(largest, float(self._growth(frame, torch.stack(changes)).max()))
         return largest
 
-    def amplification(self, state: Tensor) -> Amplification:
-        """Factors of waves along the first axis about a constant state, on a periodic grid.
+    def amplification(self, state: Tensor) -> Amplification | None:
+        """Factors of waves along the first axis about a constant state.
 
-        A wave of each channel goes in, the same wave of every channel comes out: the
-        eigenvalues of that small matrix are the factors.
+        A wave of each channel goes in, the same wave of every channel comes out: the eigenvalues
+        of that small matrix are the factors.  Between walls, waves that are even about both ends
+        serve; those that do not come back as waves are left out.
         """
         grid, channels = self.solver.grid, len(state)
         frame = state.double().view(-1, *[1] * grid.dims).expand(channels, *grid.points)
         waves, modes = [], []
-        x = torch.arange(grid.points[0], dtype=torch.float64) / grid.points[0]
-        for k in _wavenumbers(grid.points[0]):
-            line = torch.cos(2 * math.pi * k * x).view(-1, *[1] * (grid.dims - 1))
-            changes = torch.zeros(channels, channels, *grid.points, dtype=torch.float64)
-            for channel in range(channels):
-                changes[channel, channel] = line.expand(grid.points)
-            answer = self._answer(frame, changes).unsqueeze(-1).flatten(3).mean(dim=3)
-            wave = torch.exp(-2j * math.pi * k * x)
-            norm = float((line.flatten() * wave.real).mean())
-            matrix = (answer.to(wave.dtype) * wave).mean(dim=2) / norm
-            values = np.linalg.eigvals(matrix.numpy().T)
-            waves.append((k, *[0] * (grid.dims - 1)))
-            modes.append(values[np.argsort(-np.abs(values))])
+        for k in _wavenumbers(grid.points[0], whole=grid.is_periodic[0]):
+            matrix = self._wave_matrix(frame, k)
+            if matrix is not None:
+                values = np.linalg.eigvals(matrix)
+                waves.append((k, *[0] * (grid.dims - 1)))
+                modes.append(values[np.argsort(-np.abs(values))])
+        if not waves:
+            return None
         constant = tuple(float(v) for v in state)
         return Amplification(np.array(waves), tuple(modes), grid.points, constant)
+
+    def _wave_matrix(self, frame: Field, k: int) -> np.ndarray | None:
+        """The answer of every channel to a wave in each, (out, in); None if it is no wave."""
+        grid, channels = self.solver.grid, len(frame)
+        n = grid.points[0]
+        x = (torch.arange(n).double() + (0.0 if grid.is_periodic[0] else 0.5)) / n
+        wave = torch.exp(2j * math.pi * k * x)
+        changes = torch.zeros(channels, channels, *grid.points, dtype=torch.float64)
+        for channel in range(channels):
+            changes[channel, channel] = wave.real.view(-1, *[1] * (grid.dims - 1))
+        answer = self._answer(frame, changes).unsqueeze(-1).flatten(3).mean(dim=3)
+        share = (answer * wave.conj()).mean(dim=2) / wave.real.square().mean()
+        left = answer - (share[..., None] * wave).real
+        if float(left.abs().max()) > _NO_WAVE * max(1.0, float(answer.abs().max())):
+            return None
+        return np.asarray(share.numpy().T)
 
     def _growth(self, frame: Field, changes: Field) -> Tensor:
         return size(self._answer(frame, changes)) / size(changes)
@@ -119,7 +133,11 @@ def true_step(data: Dataset, scale: Tensor) -> tuple[TrueStep | None, str]:
     return TrueStep(solver, scale), ""
 
 
-def _wavenumbers(points: int) -> list[int]:
-    """The constant, and a dozen wavenumbers from the longest wave to the shortest."""
-    spaced = np.unique(np.round(np.geomspace(1, points // 2, _WAVES)).astype(int))
+def _wavenumbers(points: int, whole: bool = True) -> list[int]:
+    """The constant, and a dozen wavenumbers from the longest wave to the shortest.
+
+    Between walls the shortest wave of the grid vanishes at every cell and is left out.
+    """
+    shortest = points // 2 if whole else max(1, points // 2 - 1)
+    spaced = np.unique(np.round(np.geomspace(1, shortest, _WAVES)).astype(int))
     return [0, *(int(k) for k in spaced)]
