@@ -194,4 +194,4 @@ def test_a_dry_run_tells_and_does_nothing(tmp_path, capsys):
     assert 20 < told["seconds"] < 300
     assert not any(step["skip"] for step in told["steps"]) and not out.exists()
     app(["run", "quickstart", "--dry-run", "--out", str(out)], result_action="return_value")
-    assert "Nothing was done." in capsys.readouterr().out
+    assert "Nothing was done now." in capsys.readouterr().out

@@ -8,9 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice
 
+import numpy as np
 import pytest
 import torch
+from scipy.io import netcdf_file
 
 import fino
 from fino.cli.app import app, main
@@ -18,6 +21,7 @@ from fino.evaluation.scores import Scores
 from fino.experiment.recipe import read_recipe
 from fino.experiment.run import carry_out, plan
 from fino.model.store import model_hash
+from fino.streams import numpy_stream
 from fino.training.run import Run, resume
 
 RECIPE = """
@@ -159,6 +163,39 @@ def test_a_mistake_in_one_of_several_trainings_is_told_in_one_line(recipe, finis
     with pytest.raises(ValueError, match=r"2\^levels") as caught:
         list(carry_out(plan(wrong, tmp_path), jobs=2))
     assert "\n" not in str(caught.value)
+
+
+def maps(path, name, units, level, seed):
+    """Monthly maps of 1999 to 2009 on a coarse globe, as NOAA lays them out."""
+    months = np.arange("1999-01", "2010-01", dtype="datetime64[M]").astype("datetime64[D]")
+    sizes = {"time": len(months), "lat": 9, "lon": 8}
+    with netcdf_file(path, "w") as file:
+        for axis, size in sizes.items():
+            file.createDimension(axis, size)
+        file.createVariable("lat", "f4", ("lat",))[:] = np.linspace(90, -90, 9)
+        file.createVariable("lon", "f4", ("lon",))[:] = np.arange(8) * 45
+        time = file.createVariable("time", "f8", ("time",))
+        time.units = "hours since 1800-01-01 00:00:0.0"
+        time[:] = (months - np.datetime64("1800-01-01")).astype(float) * 24
+        values = file.createVariable(name, "f4", tuple(sizes))
+        values.units = units
+        values[:] = level + numpy_stream(seed, "maps").normal(size=tuple(sizes.values()))
+
+
+def test_weather_maps_are_paired_into_a_file_of_ours(tmp_path):
+    maps(tmp_path / "air.mon.nc", "air", "degK", 280.0, 0)
+    maps(tmp_path / "slp.mon.nc", "slp", "millibars", 1010.0, 1)
+    places = [f"data.air={tmp_path}/air.*.nc", f"data.pressure={tmp_path}/slp.*.nc"]
+    small = ['models=["fino"]', "model.width=4", "train.threads=1", "train.steps=2"]
+    recipe = read_recipe("laptop-climate", [*places, *small, "train.cpu_seconds=none"])
+    out = tmp_path / "out"
+    done = [o.step.title for o in islice(carry_out(plan(recipe, out)), 3)]
+    assert done == ["generate climate", "train fino", "evaluate fino"]
+    data = fino.open(out / "data" / "climate.h5")
+    assert data.steady and len(data.test) == 120 and data.shape[3:] == (8, 8)
+    maps(tmp_path / "slp.mon.nc", "slp", "millibars", 1010.0, 2)
+    again = plan(recipe, out)
+    assert again.ledger.state(again.steps[0]) == "changed"
 
 
 def test_a_second_run_in_the_same_folder_is_refused(recipe, copy):

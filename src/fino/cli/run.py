@@ -107,22 +107,22 @@ def _recipe(
 def _carry_out(experiment: Experiment, json: bool) -> None:
     from fino.cli.console import say
     from fino.experiment.run import carry_out
-    from fino.training.run import Interrupted
 
     if not json:
         say(f"[bold]{experiment.recipe.title or experiment.recipe.name}[/bold]")
         for step, state, seconds in _planned(experiment):
             say(f"  {step.title:<32} {'done before' if state == 'done' else _about(seconds)}")
-        left = _about(_left(experiment))
-        say(f"About {left} in all, into {experiment.folder}. Ctrl-C keeps what is done.\n")
+        left = _left(experiment)
+        long = f"About {_about(left)} in all" if left else "Everything is done already"
+        say(f"{long}, into {experiment.folder}. Ctrl-C keeps what is done.\n")
     outcomes = []
     try:
         for outcome in carry_out(experiment, _watch(quiet=json)):
             outcomes.append(outcome)
             if not json and not outcome.skipped:
                 say(f"  [green]✓[/green] {outcome.step.title}, {outcome.seconds:.1f} s")
-    except Interrupted:
-        print("fino: stopped, everything is saved. The same command goes on.", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("fino: stopped, what is done is saved. The same command goes on.", file=sys.stderr)
         sys.exit(130)
     _tell(experiment, outcomes, json)
 
@@ -180,7 +180,8 @@ def _tell_plan(experiment: Experiment, json: bool) -> None:
         for s, state, seconds in planned
     ]
     table(experiment.recipe.title or experiment.recipe.name, ["step", "what", "about"], rows)
-    say(f"About {_about(left)} in all, into {experiment.folder}. Nothing was done.")
+    long = f"About {_about(left)} in all" if left else "Everything is done already"
+    say(f"{long}, into {experiment.folder}. Nothing was done now.")
 
 
 def _tell(experiment: Experiment, outcomes: list[Outcome], json: bool) -> None:

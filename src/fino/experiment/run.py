@@ -62,18 +62,23 @@ def carry_out(
     with ledger.locked():
         content = json.dumps(experiment.recipe.model_dump(mode="json"), indent=1) + "\n"
         write_whole(experiment.folder / "recipe.json", content.encode())
-        together: list[Step] = []
-        for step in experiment.steps:
-            if any(step is other for other in together):
-                continue
-            if ledger.state(step) == "done":
-                yield Outcome(step, skipped=True)
-            elif step.kind == "train" and (jobs or experiment.recipe.jobs) > 1:
-                trains = [other for other in experiment.steps if other.kind == "train"]
-                together = [other for other in trains if ledger.state(other) != "done"]
-                yield from _trained(ledger, together, look, jobs or experiment.recipe.jobs)
+        for group in _grouped(experiment, jobs or experiment.recipe.jobs):
+            todo = [step for step in group if ledger.state(step) != "done"]
+            yield from (Outcome(step, skipped=True) for step in group if step not in todo)
+            if len(todo) > 1:
+                yield from _trained(ledger, todo, look, jobs or experiment.recipe.jobs)
             else:
-                yield _done(experiment, step, look)
+                yield from (_done(experiment, step, look) for step in todo)
+
+
+def _grouped(experiment: Experiment, jobs: int) -> Iterator[list[Step]]:
+    """The steps in order, one by one; with several jobs all training at the place of its first."""
+    trains = [step for step in experiment.steps if step.kind == "train"]
+    for step in experiment.steps:
+        if step.kind != "train" or jobs == 1:
+            yield [step]
+        elif step is trains[0]:
+            yield trains
 
 
 def _done(experiment: Experiment, step: Step, look: Watch) -> Outcome:

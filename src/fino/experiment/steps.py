@@ -25,7 +25,7 @@ from fino.data.durable import write_whole
 __all__ = ["Ledger", "Step", "file_hash"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """One piece of work: its kind, its name, what it depends on and how to see its result.
 
