@@ -90,7 +90,7 @@ def layer_bound(emulator: Any, gates: Gates | None = None) -> LayerBound | None:
     The rolled buffer adds what is copied: the companion matrix of the base frames.
     """
     network = network_norm(emulator.network, emulator.grid.points, gates or {})
-    if network is None or emulator.settings.predict == "stencil":
+    if network is None:
         return None
     norm, layers = network
     ratio = float((emulator.output_std / emulator.input_std).abs().max())
