@@ -34,7 +34,7 @@ small = fino.generate(
     NAME, asked.samples, seed=0, points=64, half_width=0.5, frames=FRAMES, duration=DURATION
 )
 model = fino.build("fino", small, width=16, levels=1, history=4, coordinates=False)
-run = fino.fit(model, small, minutes=asked.minutes, out="runs/larger-domain")
+run = fino.fit(model, small, minutes=asked.minutes, noise=0.01, out="runs/larger-domain")
 part = small.test.with_history(4)
 near = [fino.rollout(run.model, s.history, len(s.future)).numpy() for s in part]
 print(f"64²: nRMSE {np.mean([nrmse(u, s.future.numpy()) for u, s in zip(near, part)]):.4f}")

@@ -91,8 +91,10 @@ def work(points: int, steps: int, steps_per_halo: int | None, answer: str) -> No
     from fino.inference.costs import measured
     from fino.inference.decomposed import rollout_share
     from fino.inference.local import local_stepper
+    from fino.inference.mesh import best_mesh
     from fino.inference.plan_ranks import plan_ranks
     from fino.inference.processes import alone_or_joined
+    from fino.inference.tiles import shape
 
     torch.set_num_threads(1)
     keep_freed_memory()
@@ -101,7 +103,9 @@ def work(points: int, steps: int, steps_per_halo: int | None, answer: str) -> No
     step = local_stepper(model, (points, points))
     with alone_or_joined("gloo") as company:
         message, byte = _wire(company)
-        costs = replace(measured(step, 1), message=message, wire_byte=byte)
+        in_cache = measured(step, 1, (256, 256))
+        block = shape(best_mesh(step.domain, company.size, step.locality.halo()).block(0))
+        costs = replace(measured(step, 1, block), message=message, wire_byte=byte)
         costs = type(costs)(**company.agree(asdict(costs)))
         plan = plan_ranks(
             step, company.size, costs, channels=1, steps=steps, steps_per_halo=steps_per_halo
@@ -120,7 +124,7 @@ def work(points: int, steps: int, steps_per_halo: int | None, answer: str) -> No
             extra=best.extra,
             expected_seconds=best.seconds,
             expected_halo_share=best.halo_share,
-            costs=asdict(costs),
+            costs=asdict(in_cache),
         )
         Path(answer).write_text(json.dumps(asdict(found)))
 

@@ -54,10 +54,21 @@ def assumed(step: LocalStep, *, on_disk: bool = False) -> Costs:
     return Costs(_CALL, cell, 1 / (_DISK if on_disk else _MEMORY))
 
 
-def measured(step: LocalStep, channels: int, *, on_disk: bool = False, repeats: int = 3) -> Costs:
-    """Costs from timing a small and a larger window on this machine."""
+def measured(
+    step: LocalStep,
+    channels: int,
+    tile: tuple[int, ...] | None = None,
+    *,
+    on_disk: bool = False,
+    repeats: int = 3,
+) -> Costs:
+    """Costs from timing a small window and that of a `tile` on this machine.
+
+    Cells of a window that leaves the cache cost more: ask with the tile that will be used.
+    """
+    dims = step.domain.dims
     known = assumed(step, on_disk=on_disk)
-    small, large = _window(step, 1), _window(step, 128)
+    small, large = _window(step, (1,) * dims), _window(step, tile or (128,) * dims)
     a, b = (_seconds(step, channels, window, repeats) for window in (small, large))
     if cells(large) == cells(small) or b <= a:
         return Costs(0.0, b / cells(large), known.byte)
@@ -65,11 +76,12 @@ def measured(step: LocalStep, channels: int, *, on_disk: bool = False, repeats: 
     return Costs(max(0.0, a - cell * cells(small)), cell, known.byte)
 
 
-def _window(step: LocalStep, tile: int) -> Box:
+def _window(step: LocalStep, tile: tuple[int, ...]) -> Box:
     """The window of a tile of about so many cells along each axis."""
     domain = step.domain
     box = tuple(
-        (0, min(n, -(-tile // s) * s)) for n, s in zip(domain.points, domain.stride, strict=True)
+        (0, min(n, -(-size // s) * s))
+        for n, size, s in zip(domain.points, tile, domain.stride, strict=True)
     )
     return step.windows(box, 1)[0]
 
