@@ -207,8 +207,13 @@ def _tell(experiment: Experiment, outcomes: list[Outcome], json: bool) -> None:
         one = tables.comparison(result, costs=False, intervals=False)
         rows = [[f"[bold]{c.text}[/bold]" if c.best else c.text for c in row] for row in one.rows]
         table(one.title, one.columns, rows)
-    for run in runs[:4]:
-        say(Scores.load(run).verdict["sentence"])
+    if any(case.varied for case in experiment.cases) or len(experiment.recipe.seeds) > 1:
+        nrmse = {run.name: Scores.load(run)["nrmse"].value for run in runs}
+        best = min(nrmse, key=lambda name: nrmse[name])
+        say(f"The best of {len(runs)} runs is {best}: nRMSE {nrmse[best]:.3g}.")
+    else:
+        for run in runs:
+            say(Scores.load(run).verdict["sentence"])
     say(f"\nOpen [bold]{experiment.pages[0]}[/bold] in a browser. Then:")
     for line in _next(experiment, runs):
         say(f"  {line}")
@@ -218,7 +223,7 @@ def _next(experiment: Experiment, runs: list[Path]) -> list[str]:
     lines = [f"fino inspect {runs[0]}"]
     if len(runs) > 1:
         lines.append(f"fino compare {experiment.folder}/*/scores.json")
-    return [*lines, "fino run --data YOUR-FILE.h5"]
+    return [*lines, "fino list recipes", "fino run --data YOUR-FILE.h5"]
 
 
 def _about(seconds: float) -> str:
