@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fino
-from fino.model.build import choose_base, fit_linear_base, fit_stencil_base
+from fino.model.bases import choose_base, fit_linear_base, fit_stencil_base
 
 
 def heat(boundary: str = "periodic", frames: int = 8, coupling: float = 0.0):

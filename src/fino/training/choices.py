@@ -52,6 +52,8 @@ def explained(settings: TrainingSettings, model: Emulator, data: Dataset) -> lis
     sees = "the whole field" if not model.locality.is_local else f"{_cells(radius)} cells"
     enough = all(r >= c for r, c in zip(radius, cone.cells, strict=True))
     verdict = "enough" if enough else "less than the data move; more levels would see farther"
+    if emulator.predict == "linear" and not enough:
+        verdict = "less, but the history itself carries the motion"
     lines.append(f"reach: it sees {sees} a step; {cone.sentence.rstrip('.')}: {verdict}")
     given = "1 frame" if model.history == 1 else f"{model.history} frames"
     says = {

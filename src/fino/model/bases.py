@@ -1,0 +1,115 @@
+"""What is predicted without learning: linear rules found by least squares on training data.
+
+    linear      û_{t+1} = Σ_k w_k u_{t−k}        past frames combined, cell by cell
+    stencil     û_{t+1} = S ∗ u_t + s            a finite-difference scheme over the last frame
+
+A network that adds to such a rule need not learn what the rule already knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from fino.data.dataset import Dataset, Part
+from fino.model.convolution import pad
+from fino.model.rollout import rollout
+
+__all__ = ["choose_base", "fit_linear_base", "fit_stencil_base"]
+
+#: Trajectories and numbers that a least-squares fit looks at.
+_FIT_SAMPLES = 32
+_FIT_VALUES = 200_000
+
+#: Trajectories that the combined history is rolled out on, and the relative error that it may have.
+_ROLLED_SAMPLES = 8
+_WELL_ROLLED = 0.05
+
+
+def choose_base(data: Dataset, history: int) -> str:
+    """What a network should add to: nothing, the history's best combination, or a scheme.
+
+    Combining past frames is a rule of thumb, not a law: it is taken where rolled out it predicts
+    whole training trajectories, as it does for waves that come back.  Elsewhere its small first
+    error hides that it goes on with any error as if it were motion, and the best
+    finite-difference scheme is the better start.
+    """
+    if data.steady:
+        return "frame"
+    weights, _ = fit_linear_base(data.train, history)
+    over_space = weights.view(*weights.shape, *[1] * data.grid.dims)
+    trajectories = data.train.read(range(min(len(data.train), _ROLLED_SAMPLES)))
+    truth = trajectories[:, history:]
+    predicted = rollout(
+        lambda past: (past * over_space).sum(dim=1), trajectories[:, :history], truth.shape[1]
+    )
+    error = (predicted - truth).square().sum() / truth.square().sum().clamp_min(1e-30)
+    return "linear" if float(error) < _WELL_ROLLED**2 else "stencil"
+
+
+def fit_linear_base(
+    part: Part, history: int, start: int = 0, ridge: float = 1e-6
+) -> tuple[Tensor, Tensor]:
+    """The weights of past frames that predict the next one best, cell by cell and by channel.
+
+        min_w Σ ( u_{t+1} − Σ_k w_k u_{t−k} )² + ridge · Σ u² · |w|²
+
+    (k, c) weights and the (c,) spread of what they leave over.
+    """
+    gram, cells = torch.zeros(()), 0
+    for u, thin in _trajectories_to_fit(part, start):
+        windows = u.flatten(2)[..., ::thin].unfold(0, history + 1, 1).movedim(1, 0).flatten(1, 2)
+        gram, cells = gram + windows.mT @ windows, cells + windows.shape[1]
+    past, mixed = gram[:, :-1, :-1], gram[:, :-1, -1:]
+    size = past.diagonal(dim1=1, dim2=2).mean(dim=1).view(-1, 1, 1)
+    held = past + ridge * size * torch.eye(history, dtype=gram.dtype)
+    weights = torch.linalg.solve(held, mixed)
+    left = gram[:, -1:, -1:] - 2 * weights.mT @ mixed + weights.mT @ past @ weights
+    spread = (left.flatten().clamp_min(0) / cells).sqrt()
+    return weights[..., 0].T.float(), spread.float()
+
+
+def fit_stencil_base(
+    part: Part, start: int = 0, ridge: float = 1e-8
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The linear scheme over the last frame that predicts the next one best.
+
+        min_{S, s} Σ ‖ u_{t+1} − S ∗ u_t − s ‖² + ridge · Σ |u|² · |S|²
+
+    (c, c, 3, …) weights from all fields to each, the (c,) constants s and the (c,) spread of what
+    they leave over.  Frames before `start`, which are only ever shown, are not fitted.
+    """
+    boundary, channels = part.data.grid.boundary, part.data.channels
+    gram, cells = torch.zeros(()), 0
+    for u, thin in _trajectories_to_fit(part, start):
+        taps, following = _taps(u[:-1], boundary), u[1:].transpose(0, 1).flatten(1)
+        both = torch.cat([taps, torch.ones_like(taps[:1]), following])[:, ::thin]
+        gram, cells = gram + both @ both.T, cells + both.shape[1]
+    past, mixed = gram[:-channels, :-channels], gram[:-channels, -channels:]
+    weights = torch.linalg.solve(past + ridge * past.diagonal().diag(), mixed)
+    left = gram[-channels:, -channels:] - 2 * weights.T @ mixed + weights.T @ past @ weights
+    spread = (left.diagonal().clamp_min(0) / cells).sqrt()
+    scheme = weights[:-1].T.unflatten(1, (channels, *[3] * len(boundary)))
+    return scheme.float(), weights[-1].float(), spread.float()
+
+
+def _trajectories_to_fit(part: Part, start: int) -> Iterator[tuple[Tensor, int]]:
+    """Some trajectories (t, c, *space) in double precision, and how thinly to look at them."""
+    count = min(len(part), _FIT_SAMPLES)
+    for i in torch.linspace(0, len(part) - 1, count).long().tolist():
+        u = part.read([i], start)[0].double()
+        # Never a multiple of two, or the cells looked at would stand in columns.
+        yield u, max(1, count * u[:, 0].numel() // _FIT_VALUES) | 1
+
+
+def _taps(u: Tensor, boundary: tuple[str, ...]) -> Tensor:
+    """What a stencil of radius one sees at every cell: (t, c, *space) → (c · 3^d, t · cells)."""
+    dims = len(boundary)
+    padded = pad(u, (1,) * dims, boundary)
+    for axis in range(2, 2 + dims):
+        padded = padded.unfold(axis, 3, 1)
+    return padded.permute(1, *range(2 + dims, 2 + 2 * dims), 0, *range(2, 2 + dims)).reshape(
+        u.shape[1] * 3**dims, -1
+    )
