@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from itertools import islice
 
 import numpy as np
@@ -157,6 +158,7 @@ def test_cases_trained_together_are_those_trained_one_by_one(recipe, finished, t
         assert model_hash(out / name / "model") == model_hash(finished / name / "model")
 
 
+@pytest.mark.slow
 def test_a_mistake_in_one_of_several_trainings_is_told_in_one_line(recipe, finished, tmp_path):
     shutil.copytree(finished / "data", tmp_path / "data")
     wrong = read_recipe(recipe, ["model.fino.levels=9"])
@@ -229,6 +231,32 @@ def test_the_same_seed_gives_the_same_scores(recipe, finished, tmp_path):
         kept.rename(finished)
 
 
+class PowerCut(Exception):
+    """What nobody expects."""
+
+
+def test_a_run_that_broke_off_goes_on_to_the_same_weights(recipe, finished, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(finished / "data", out / "data")
+    experiment = plan(read_recipe(recipe), out)
+
+    @contextmanager
+    def watch(steps):
+        def look(happened):
+            if steps[0].kind == "train" and happened.step == 3:
+                raise PowerCut
+
+        yield look
+
+    with pytest.raises(PowerCut):
+        list(carry_out(experiment, watch))
+    assert [experiment.ledger.state(step) for step in experiment.steps[:2]] == ["done", "begun"]
+    assert json.loads((out / "fino" / "last" / "state.json").read_text())["step"] == 2
+    assert again(recipe, out, until="train fino") == ["train fino"]
+    assert model_hash(out / "fino" / "model") == model_hash(finished / "fino" / "model")
+
+
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_weights(recipe, finished, tmp_path):
     out = tmp_path / "out"
     changes = ["--set", "train.steps=60", "--set", 'models=["fino"]']
