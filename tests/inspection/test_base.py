@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from fino.grid import Grid
-from fino.inspection.base import base_report
 from fino.inspection.lipschitz import lipschitz
 from fino.inspection.operator_norm import layer_bound
+from fino.inspection.scheme import base_report
 from fino.inspection.stability import step_amplification
 from fino.inspection.step import BufferStep
 from fino.model import MODELS

@@ -50,7 +50,7 @@ def spoilt():
 
     data = waves()
     numbers = data.read(range(len(data))).numpy().copy()
-    numbers[data.train.samples[3], 2] = float("nan")
+    numbers[data.train.samples[3], data.history] = float("nan")  # the first frame to predict
     return replace(data, source=ArrayFrames(numbers), recorded_hash="-")
 
 

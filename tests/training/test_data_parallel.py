@@ -67,6 +67,6 @@ def test_losses_of_a_run_in_two_processes_equal_those_of_one(two, tmp_path):
 
 def test_a_bad_number_met_by_one_process_stops_both_with_its_name(two):
     _, said = two
-    sample = waves().train.samples[3]
+    sample, frame = waves().train.samples[3], waves().history
     for words in said:
-        assert f"NaN or infinite value in sample {sample}, frame 2" in words
+        assert f"NaN or infinite value in sample {sample}, frame {frame}" in words

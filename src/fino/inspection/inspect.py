@@ -16,11 +16,11 @@ import torch
 from fino.data.dataset import Dataset
 from fino.evaluation.runs import check_fit, data_of_run
 from fino.inspection.amplification import Amplification
-from fino.inspection.base import BaseReport, base_report
 from fino.inspection.gates import GateReport, gate_reports
 from fino.inspection.layers import LayerReport, layer_reports
 from fino.inspection.plain import plain
 from fino.inspection.reach import Reach, reach
+from fino.inspection.scheme import BaseReport, base_report
 from fino.inspection.stability import (
     Stability,
     StabilityPlan,
