@@ -37,9 +37,8 @@ model = fino.build("fino", small, width=16, levels=1, history=4, coordinates=Fal
 run = fino.fit(model, small, minutes=asked.minutes, noise=0.01, out="runs/larger-domain")
 part = small.test.with_history(4)
 near = [fino.rollout(run.model, s.history, len(s.future)).numpy() for s in part]
-print(
-    f"64²: nRMSE {np.mean([nrmse(u, s.future.numpy()) for u, s in zip(near, part, strict=True)]):.4f}"
-)
+errors = [nrmse(u, s.future.numpy()) for u, s in zip(near, part, strict=True)]
+print(f"64²: nRMSE {np.mean(errors):.4f}")
 
 began = time.perf_counter()
 half_width = asked.points / 128
