@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +99,14 @@ def test_changes_have_the_last_word():
     )
     assert recipe.data.samples == 12 and recipe.model["fno"]["width"] == 6
     assert recipe.train["clip"] is None and recipe.seeds == (3, 4)
+
+
+def test_the_recipe_in_the_documentation_holds(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
+    text = page.split("```toml\n")[1].split("```")[0]
+    found = plan(write(tmp_path, text), tmp_path / "out").cases
+    assert len(found) == 3 * (4 + 1 + 1)
+    assert {case.model for case in found} == {"fino", "fno"}
 
 
 def test_files_are_found_beside_the_recipe(tmp_path, own_file, monkeypatch):

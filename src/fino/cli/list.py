@@ -9,7 +9,7 @@ from cyclopts import Parameter
 __all__ = ["show"]
 
 #: Where descriptions begin.
-_WIDTH = 24
+_WIDTH = 30
 _COLUMNS = ["name", "reach", "weights 1D", "weights 2D", "M mult-adds 1D", "M mult-adds 2D"]
 
 Kind = Literal["problems", "models", "floors", "metrics", "recipes", "pretrained"]
