@@ -17,6 +17,7 @@ CASES = {
     "line, periodic": (waves(points=128), 16, {"levels": 1}),
     "line, two levels": (waves(points=256), 16, {"levels": 2}),
     "square, walls": (blobs(points=48), 8, {"levels": 1}),
+    "square, on a scheme": (blobs(points=48), 8, {"levels": 1, "predict": "stencil"}),
     "square, no levels, linear base": (blobs(points=48), 8, {"levels": 0, "predict": "linear"}),
 }
 
@@ -24,7 +25,7 @@ CASES = {
 def both_losses(data, crop, shape, *, horizon=2, shrink=0, step=0, dtype=torch.float32):
     """The loss on the crop and the full-domain loss restricted to it, with their gradients."""
     model = little_fino(data, **shape).to(dtype)
-    settings = TrainingSettings(batch=2, crop=crop, augment=False)
+    settings = TrainingSettings(batch=2, crop=crop, augment=False, loss="scaled")
     sizes = crop_sizes(crop, data.grid, model.locality)
     promised = model.locality
     radius = tuple(r - shrink / horizon for r in promised.radius)

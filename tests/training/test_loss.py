@@ -129,6 +129,18 @@ def test_losses_agree_on_what_is_perfect_and_grow_with_the_error():
     assert LOSSES["paper"](error, spread).item() == pytest.approx((error**2).sum().item() / 3)
 
 
+def test_the_default_loss_weighs_channels_by_their_fields_and_begins_near_one():
+    data = blobs()
+    model = little_fino(data, predict="increment")
+    history, future = window(data, model.history, 1)
+    loss = Unroll(model, TrainingSettings())(history, future).item()
+    error = model(history) - future[:, 0]
+    fields = model.input_std.view(-1, 1, 1)
+    factor = (model.output_std / model.input_std).square().mean()
+    assert loss == pytest.approx(((error / fields).square().mean() / factor).item(), rel=1e-5)
+    assert 0.1 < loss < 10
+
+
 def test_validation_is_equation_15_over_the_whole_rollout():
     import fino
 

@@ -15,6 +15,14 @@ from fino.settings import Settings
 __all__ = ["TrainingSettings"]
 
 
+_USUAL: dict[str, dict[str, Any]] = {
+    "soap": {"learning_rate": 1e-2, "momentum": (0.95, 0.95)},
+    "muon": {"learning_rate": 3e-3, "momentum": (0.9, 0.99)},
+    "adamw": {"learning_rate": 3e-3, "momentum": (0.9, 0.99)},
+    "adam": {"learning_rate": 1e-3, "momentum": (0.9, 0.999)},
+}
+
+
 class TrainingSettings(Settings):
     """How a model is trained.  What is None is chosen from the data, and said.
 
@@ -37,15 +45,15 @@ class TrainingSettings(Settings):
     gradient: Literal["full", "truncated", "pushforward"] = "full"
     truncate: int = Field(1, ge=1)
     recompute: bool = False
-    loss: Literal["scaled", "fields", "paper", "root"] = "scaled"
+    loss: Literal["fields", "scaled", "root", "paper"] = "fields"
     noise: float = Field(0.0, ge=0)
     crop: int | tuple[int, ...] | None = None
     augment: bool = True
 
     optimizer: Literal["soap", "adamw", "adam", "muon"] = "soap"
-    learning_rate: float = Field(3e-3, gt=0)
+    learning_rate: float = Field(gt=0)
     weight_decay: float = Field(0.0, ge=0)
-    momentum: tuple[float, float] = (0.95, 0.95)
+    momentum: tuple[float, float]
     schedule: Literal["cosine", "one-cycle", "step", "constant"] = "cosine"
     warmup: float = Field(0.02, ge=0, lt=1)
     clip: float | None = Field(1.0, gt=0)
@@ -61,6 +69,14 @@ class TrainingSettings(Settings):
     mixed: bool = False
     compile: bool = False
     tensorboard: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Each optimiser has a rate and momenta that suit it."""
+        usual = _USUAL.get(values.get("optimizer", "soap"), _USUAL["soap"])
+        given = {name: value for name, value in values.items() if value is not None}
+        return {**values, **{name: given.get(name, usual[name]) for name in usual}}
 
     @model_validator(mode="after")
     def _fits_together(self) -> TrainingSettings:
@@ -87,9 +103,7 @@ class TrainingSettings(Settings):
             "loss": "paper",
             "augment": False,
             "optimizer": "adam",
-            "learning_rate": 1e-3,
             "weight_decay": 1e-4,
-            "momentum": (0.9, 0.999),
             "schedule": "step",
             "warmup": 0.0,
             "clip": None,
