@@ -30,7 +30,7 @@ __all__ = ["TrueStep", "true_step"]
 _AMPLITUDE = 1e-3
 _WAVES = 12
 #: An answer that is further than this share of what went in from a wave is none.
-_NO_WAVE = 0.15
+_NO_WAVE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
