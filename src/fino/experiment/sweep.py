@@ -144,10 +144,10 @@ def _schemed(train: dict[str, Any], where: str) -> dict[str, Any]:
     scheme = train.get("scheme", "ours")
     if scheme not in ("ours", "paper"):
         raise ValueError(f"train.scheme should be 'ours' or 'paper', got '{scheme}'.")
-    settings = (
-        TrainingSettings.paper(**changes) if scheme == "paper" else TrainingSettings(**changes)
-    )
-    return settings.model_dump(mode="json", exclude_unset=True)
+    if scheme == "paper":
+        return TrainingSettings.paper(**changes).model_dump(mode="json", exclude_unset=True)
+    TrainingSettings(**changes)
+    return changes
 
 
 def _content(case: Case) -> str:

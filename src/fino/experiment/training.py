@@ -14,11 +14,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import fino
 from fino.experiment.recipe import DataChoice
@@ -48,27 +49,33 @@ def train_case(order: Order, progress: Callable[[Any], None] | None = None) -> s
 def train_together(orders: Sequence[Order], jobs: int) -> Iterator[tuple[int, float]]:
     """Train each in a process of its own, `jobs` at a time; yields (which, seconds) as they end."""
     waiting = list(enumerate(orders))
-    running: dict[int, tuple[subprocess.Popen[str], float]] = {}
+    running: dict[int, tuple[subprocess.Popen[str], IO[str], float]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
                 number, order = waiting.pop(0)
-                running[number] = (_started(order, jobs), time.monotonic())
-            for number, (process, began) in list(running.items()):
+                running[number] = (*_started(order, jobs), time.monotonic())
+            for number, (process, complaint, began) in list(running.items()):
                 if process.poll() is not None:
                     del running[number]
-                    _check_end(process)
+                    with complaint:
+                        _check_end(process.returncode, complaint)
                     yield number, time.monotonic() - began
             time.sleep(0.1)
     finally:
-        for process, _ in running.values():
+        for process, _, _ in running.values():
             process.send_signal(signal.SIGTERM)
-        for process, _ in running.values():
-            process.communicate()
+        for process, complaint, _ in running.values():
+            process.wait()
+            complaint.close()
 
 
-def _started(order: Order, jobs: int) -> subprocess.Popen[str]:
-    """A process that was told what to train; its own session keeps Ctrl-C for the parent."""
+def _started(order: Order, jobs: int) -> tuple[subprocess.Popen[str], IO[str]]:
+    """A process that was told what to train, and the file that it complains into.
+
+    Its own session keeps Ctrl-C for the parent; a pipe would fill up, since nobody reads it.
+    """
+    complaint = tempfile.TemporaryFile("w+")  # noqa: SIM115
     case, path, folder, going_on = order
     train = {"threads": max(1, (os.cpu_count() or 1) // jobs), **case.train}
     content = {**asdict(case), "data": case.data.model_dump(mode="json"), "train": train}
@@ -77,26 +84,23 @@ def _started(order: Order, jobs: int) -> subprocess.Popen[str]:
         [sys.executable, "-m", "fino.experiment.training"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stderr=complaint,
         text=True,
         start_new_session=True,
     )
     assert process.stdin is not None
     process.stdin.write(json.dumps({**words, "parent": os.getpid()}))
     process.stdin.close()
-    process.stdin = None
-    return process
+    return process, complaint
 
 
-def _check_end(process: subprocess.Popen[str]) -> None:
-    _, complaint = process.communicate()
-    if process.returncode == 130:
+def _check_end(code: int, complaint: IO[str]) -> None:
+    if code == 130:
         raise Interrupted("a training process was stopped, everything is saved.")
-    if process.returncode:
-        lines = complaint.strip().splitlines() or [
-            f"a training process ended ({process.returncode})."
-        ]
-        raise ValueError(lines[-1])
+    if code:
+        complaint.seek(0)
+        lines = complaint.read().strip().splitlines()
+        raise ValueError(lines[-1] if lines else f"a training process ended with code {code}.")
 
 
 def _obey() -> int:
