@@ -21,6 +21,7 @@ def tiles(
     ),
     tile: int = 512,
     steps: int = 2,
+    rounds: int = 3,
     threads: int | None = None,
     folder: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -35,6 +36,8 @@ def tiles(
         Cells along each side of a tile.
     steps
         Steps of the rollout; small fields take more, until memory has settled.
+    rounds
+        Measure everything so often, in turn, and take the median time.
     threads
         How many cores to use.
     folder
@@ -45,11 +48,8 @@ def tiles(
     from fino.cli.console import progress, say, say_json, table
     from fino.experiment.bench_tiles import tile_costs
 
-    measured = []
     with progress("measuring", quiet=json) as show:
-        for cost in tile_costs(sizes, tile, steps, threads, folder):
-            measured.append(cost)
-            show(len(measured) / (2 * len(sizes)))
+        measured = tile_costs(sizes, tile, steps, threads, folder, rounds, show)
     if json:
         say_json([asdict(cost) for cost in measured])
         return

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -39,15 +40,37 @@ class TileCost:
 
 
 def tile_costs(
-    sizes: Sequence[int], tile: int, steps: int, threads: int | None, folder: Path | None = None
-) -> Iterator[TileCost]:
-    """Every size in tiles, and undivided while that is expected to fit in memory."""
+    sizes: Sequence[int],
+    tile: int,
+    steps: int,
+    threads: int | None,
+    folder: Path | None = None,
+    rounds: int = 1,
+    progress: Callable[[float], None] | None = None,
+) -> list[TileCost]:
+    """Every size in tiles, and undivided while that is expected to fit in memory.
+
+    A machine wanders while it is measured.  So the sizes take turns, `rounds` times, and the
+    median time is kept, beside the largest memory.
+    """
     if any(size % 2 or size < 2 * tile for size in sizes):
         raise ValueError(
             f"sizes should be even and at least twice the tile of {tile}, got {list(sizes)}."
         )
+    seen: dict[tuple[int, int | None], list[TileCost]] = {}
+    for turn in range(rounds):
+        for number, cost in enumerate(_one_round(sorted(sizes), tile, steps, threads, folder)):
+            seen.setdefault((cost.points, cost.tile), []).append(cost)
+            if progress is not None:
+                progress((turn + (number + 1) / (2 * len(sizes))) / rounds)
+    return [_typical(costs) for costs in seen.values()]
+
+
+def _one_round(
+    sizes: Sequence[int], tile: int, steps: int, threads: int | None, folder: Path | None
+) -> Iterator[TileCost]:
     undivided: TileCost | None = None
-    for size in sorted(sizes):
+    for size in sizes:
         with tempfile.TemporaryDirectory(dir=folder) as place:
             start = _write_start(Path(place), size)
             request = {"start": str(start), "steps": steps, "threads": threads}
@@ -62,6 +85,15 @@ def tile_costs(
                 yield undivided
             else:
                 yield TileCost(size, None, expected, float("nan"), fits=False)
+
+
+def _typical(costs: Sequence[TileCost]) -> TileCost:
+    """The median time and the largest memory of the same thing measured again and again."""
+    return replace(
+        costs[0],
+        memory=max(cost.memory for cost in costs),
+        seconds_per_cell=median(cost.seconds_per_cell for cost in costs),
+    )
 
 
 def measure(start: Path, tile: int | None, steps: int, threads: int | None) -> TileCost:
