@@ -39,6 +39,7 @@ _HOME = {
     "inspect": "inspection.inspect",
     "load": "model.store",
     "open": "data.open",
+    "pretrained": "model.pretrained",
     "rollout": "inference.rollout",
     "save": "model.store",
     "update": "inference.update",

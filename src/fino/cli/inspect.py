@@ -25,7 +25,7 @@ def inspect(
     Parameters
     ----------
     model
-        A run folder, or a model folder that fino.save wrote.
+        A run folder, a model folder that fino.save wrote, or the name of a pretrained model.
     data
         The data to measure on; the run's own if not given.
     figures

@@ -26,11 +26,12 @@ def report(
     Parameters
     ----------
     runs
-        Evaluated runs; the first is the one reported, the others are its rivals.
+        Evaluated runs; the first is the one reported, the others are its rivals.  The name of a
+        pretrained model may stand for the first.
     data
         The data, if the run was trained on an array in memory or the file has moved.
     out
-        The page; RUN/report.html if not given.
+        The page; RUN/report.html if not given, NAME.html for a pretrained model.
     movie
         Also write the rollout as this GIF or mp4 file.
     sample
@@ -45,6 +46,8 @@ def report(
     if not runs:
         raise ValueError("report should be given a run folder, such as `fino report runs/swe`.")
     subject = subject_of(runs[0], data)
+    if subject.known is not None and out is None:
+        out = Path(f"{runs[0]}.html")
     with progress("report", quiet=json) as show:
         written = write_report(
             subject, rivals=runs[1:], out=out, movie=movie, sample=sample, progress=show

@@ -14,7 +14,7 @@ __all__ = ["rollout"]
 def rollout(
     run: Path,
     *,
-    steps: int,
+    steps: int | None = None,
     history: str | None = None,
     data: Path | None = None,
     sample: int = 0,
@@ -30,15 +30,18 @@ def rollout(
 ) -> None:
     """Roll a model out: `fino rollout runs/swe --steps 500 --tile 512 --movie out.gif`.
 
+    A pretrained model goes by its name, `fino rollout shallow-water --movie swe.gif`, and starts
+    from a test sample that is solved again.
+
     On many processes: `torchrun --nproc-per-node 4 -m fino rollout … --out out.npy`.  Tiles,
     regions and processes do not change the numbers.
 
     Parameters
     ----------
     run
-        A run folder, or a model folder.
+        A run folder, a model folder, or the name of a pretrained model.
     steps
-        How many frames to predict.
+        How many frames to predict; as many as the data have after the first, if not given.
     history
         A .npy or .h5 file (t, c, *space) to start from; a domain of any size.
     data
@@ -70,8 +73,11 @@ def rollout(
     if movie is not None and movie.suffix != ".gif":
         raise ValueError(f"a movie of a rollout should end in .gif, got '{movie.name}'.")
     keep_freed_memory()
-    model, start = _model_and_start(run, history, data, sample)
+    model, start, length = _model_and_start(run, history, data, sample)
     model = model.to(_device(device))
+    steps = length if steps is None else steps
+    if steps is None:
+        raise ValueError("--history does not say how far to go: add --steps.")
     request = {"steps": steps, "tile": tile, "every": every, "out": out}
     if is_launched():
         if region is not None or (movie is not None and out is None):
@@ -184,20 +190,36 @@ def _tell(
 
 def _model_and_start(
     run: Path, history: str | None, data: Path | None, sample: int
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any, int | None]:
+    """The model, the frames to start from, and the frames that the data have after them."""
     import fino
     from fino.evaluation.runs import data_of_run
+    from fino.model.pretrained import PRETRAINED, on_shelf
+    from fino.settings import did_you_mean
 
+    shelved = on_shelf(run)
     is_run = (run / "model").is_dir()
-    model = fino.load(run / "model" if is_run else run).eval()
+    if shelved is not None:
+        model = shelved.load()
+    elif not run.exists():
+        hint = did_you_mean(str(run), list(PRETRAINED))
+        raise ValueError(f"There is no run, model or pretrained model '{run}'. {hint}")
+    else:
+        model = fino.load(run / "model" if is_run else run).eval()
     if history is not None:
-        return model, history
-    if data is None and not is_run:
+        return model, history, None
+    if data is not None:
+        source = fino.open(data)
+    elif shelved is not None:
+        source = shelved.test_data(sample + 1)
+    elif is_run:
+        source = data_of_run(run)
+    else:
         raise ValueError(
             f"{run} is a model, not a run: say where to start with --history or --data."
         )
-    source = data_of_run(run) if data is None else fino.open(data)
-    return model, source.test.read([sample], 0, model.history)[0]
+    start = source.test.read([sample], 0, model.history)[0]
+    return model, start, source.frames - model.history
 
 
 def _device(name: str) -> str:

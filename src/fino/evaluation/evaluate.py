@@ -61,7 +61,8 @@ def evaluate(
     tested = _chosen(subject.data, part, samples)
     shown, steps = protocol(subject.model, tested)
     began = time.perf_counter()
-    fitted = floors_for(subject.data, shown) if floors else {}
+    # Floors are fitted on the training part, which test data solved again do not have.
+    fitted = floors_for(subject.data, shown) if floors and len(subject.data.train) else {}
     predictors: dict[str, Predict] = {"model": subject.predict}
     predictors |= {name: floor.trajectory for name, floor in fitted.items()}
     tallies, truth_energy, skipped = tallied(

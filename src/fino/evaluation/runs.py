@@ -15,16 +15,19 @@ import numpy as np
 from torch import Tensor, nn
 
 from fino.data.dataset import Dataset
+from fino.evaluation.scores import Scores
+from fino.model.pretrained import PRETRAINED, Pretrained, on_shelf
 from fino.model.rollout import rollout
 from fino.model.store import load
+from fino.settings import did_you_mean
 from fino.training.shelf import reopen
 
-__all__ = ["Subject", "data_of_run", "read_json", "subject_of"]
+__all__ = ["Subject", "data_of_run", "read_json", "subject_from_shelf", "subject_of"]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A stepper, its data, and the run that it came from, if any."""
+    """A stepper, its data, and the run that it came from, if any; `known` are shipped scores."""
 
     model: Any
     data: Dataset
@@ -32,6 +35,7 @@ class Subject:
     folder: Path | None = None
     training: dict[str, Any] | None = None
     learned_from: int | None = None
+    known: Scores | None = None
 
     def predict(self, history: Tensor, steps: int) -> Tensor:
         """Roll out on the model's own device, in its mode for use: (b, K, …) → (b, steps, …)."""
@@ -50,6 +54,9 @@ def subject_of(run_or_model: Any, data: Dataset | str | Path | None = None) -> S
     """Find the model and the data, and refuse a pair that does not fit."""
     if isinstance(run_or_model, Subject):
         return run_or_model
+    shelved = on_shelf(run_or_model)
+    if shelved is not None:
+        return subject_from_shelf(shelved, data)
     folder = _folder_of(run_or_model)
     model = load(folder / "model") if folder is not None else run_or_model
     if not callable(model):
@@ -67,6 +74,24 @@ def subject_of(run_or_model: Any, data: Dataset | str | Path | None = None) -> S
     training = read_json(folder / "settings.json") if folder is not None else None
     learned_from = _learned_from(folder) if folder is not None else None
     return Subject(model, data, _name_of(model), folder, training, learned_from)
+
+
+def subject_from_shelf(
+    shelved: Pretrained,
+    data: Dataset | str | Path | None = None,
+    samples: int | None = None,
+    progress: Any = None,
+) -> Subject:
+    """A pretrained model with its test data, solved again unless they are given."""
+    model = shelved.load()
+    if data is None:
+        data = shelved.test_data(samples, progress)
+    elif not isinstance(data, Dataset):
+        data = _open(Path(data))
+    check_fit(model, data)
+    scores = Scores.load(shelved.folder)
+    training = shelved.card["recipe"]["training"]
+    return Subject(model, data, _name_of(model), training=training, known=scores)
 
 
 def _learned_from(folder: Path) -> int | None:
@@ -147,9 +172,9 @@ def _folder_of(thing: Any) -> Path | None:
     else:
         return None
     if not folder.is_dir():
-        raise ValueError(
-            f"There is no run at {folder}. Train one with `fino train --out {folder}`."
-        )
+        near = did_you_mean(str(folder), list(PRETRAINED))
+        hint = near if near.startswith("Did") else f"Train one with `fino train --out {folder}`."
+        raise ValueError(f"There is no run at {folder}. {hint}")
     if not (folder / "model").is_dir():
         raise ValueError(f"{folder} is not a whole run: it has no model. Train it again.")
     return folder

@@ -29,11 +29,15 @@ from fino.inspection.stability import (
     step_amplification,
 )
 from fino.model.emulator import Emulator
+from fino.model.pretrained import Pretrained, on_shelf
 from fino.model.store import load
 from fino.shapes import Trajectory
 from fino.streams import torch_stream
 
 __all__ = ["Inspection", "find_model", "inspect"]
+
+#: Test samples of a pretrained model that are solved again to look at it.
+_SOLVED = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +131,9 @@ def find_model(
             "inspect should be given a model of fino.build or fino.load, a run, or the folder of "
             f"either, got {type(thing).__name__}."
         )
+    shelved = on_shelf(folder)
+    if shelved is not None:
+        return shelved.load(), *_solved(shelved, wants_data)
     folder = Path(folder)
     if not (folder / "model").is_dir():
         return load(folder).eval(), None, {}
@@ -170,6 +177,17 @@ def _stability(
     largest = {gate.block: (gate.largest, gate.sensitivity) for gate in gates}
     found = stability(emulator, data, plan, largest, progress)
     return found, found.amplification
+
+
+def _solved(shelved: Pretrained, wants_data: bool) -> tuple[Dataset | None, dict[str, str]]:
+    """A few test samples of a pretrained model; the last lends its state to the true step."""
+    if not wants_data:
+        return None, {}
+    try:
+        data = shelved.test_data(_SOLVED)
+    except ValueError as reason:
+        return None, {"data": str(reason)}
+    return data.with_split(test=range(len(data) - 1), train=[len(data) - 1]), {}
 
 
 def _histories(emulator: Emulator, data: Dataset | None) -> Trajectory:

@@ -125,6 +125,8 @@ def _page_path(subject: Subject, out: str | Path | None) -> Path:
 
 
 def _scores(subject: Subject, page: Path) -> Scores:
+    if subject.known is not None:
+        return subject.known
     if subject.folder is not None and (subject.folder / "scores.json").is_file():
         scores = Scores.load(subject.folder)
         if scores.data["sha256"] == subject.data.hash:
