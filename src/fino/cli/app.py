@@ -28,6 +28,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "report": ("fino.cli.report:report", "One page that shows what a run did."),
     "rollout": ("fino.cli.rollout:rollout", "Predict: any size, any length, many processes."),
     "inspect": ("fino.cli.inspect:inspect", "Reach, stencils, stability of a model."),
+    "keep": ("fino.cli.keep:keep", "Put the scores of finished runs in the package."),
     "ship": ("fino.cli.ship:ship", "Put a trained run in the package, by name."),
 }
 

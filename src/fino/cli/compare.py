@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -21,7 +21,8 @@ def compare(
 ) -> None:
     """Compare runs: `fino compare runs/*`.
 
-    Runs that differ only in their seed become one row, mean ± standard deviation.
+    Runs that differ only in their seed become one row, mean ± standard deviation.  With --paper and
+    no runs, the scores that came with the package are shown.
 
     Parameters
     ----------
@@ -48,13 +49,13 @@ def compare(
     for name in metrics:
         metric_named(name)
     shown = metrics or tables.METRICS_SHOWN
-    results = compared(runs)
+    results = _saved() if paper and not runs else compared(runs)
     form = "json" if json else format
     brief = form == "text" and out is None
     made = []
     for result in results:
         if paper:
-            made.append(tables.beside_paper(result, shown, intervals=not brief))
+            made.append(tables.beside_paper(result, shown, intervals=not brief, budgets=not runs))
         else:
             made.append(tables.comparison(result, shown, costs=not brief, intervals=not brief))
             made += [tables.costs(result)] if brief else []
@@ -74,3 +75,13 @@ def compare(
             table(one.title, one.columns, rows)
             for note in one.notes:
                 say(f"  {note}")
+
+
+def _saved() -> tuple[Any, ...]:
+    """Every comparison whose scores came with the package."""
+    from fino.experiment.saved import comparisons
+
+    found = [result for results in comparisons().values() for result in results]
+    if not found:
+        raise ValueError("compare should be given runs: this installation has no saved scores.")
+    return tuple(found)

@@ -142,9 +142,16 @@ def costs(result: Comparison) -> Table:
 
 
 def beside_paper(
-    result: Comparison, metrics: Sequence[str] = METRICS_SHOWN, intervals: bool = True
+    result: Comparison,
+    metrics: Sequence[str] = METRICS_SHOWN,
+    intervals: bool = True,
+    budgets: bool = False,
 ) -> Table:
-    """Our rows beside the paper's; † marks what was measured on other data."""
+    """Our rows beside the paper's; † marks what was measured on other data.
+
+    `budgets` adds the CPU-minutes of training and the number of seeds.  A row without runs is
+    shown as not run.
+    """
     task = task_of(result.task)
     if task is None:
         raise ValueError(
@@ -158,6 +165,7 @@ def beside_paper(
             Cell(_labelled(row)),
             Cell("ours"),
             *(_spread(row, metric, result, intervals) for metric in shown),
+            *(_budget(row) if budgets else ()),
         )
         for row in (*result.rows, *result.floors)
     ]
@@ -169,7 +177,7 @@ def beside_paper(
         sources.setdefault((name, kind), {})[metric] = entry.value
     for (name, kind), values in sources.items():
         printed = (Cell(f"{values[m]:g}", values[m]) if m in values else Cell("–") for m in shown)
-        cells.append((Cell(f"{name} †"), Cell(kind), *printed))
+        cells.append((Cell(f"{name} †"), Cell(kind), *printed, *[Cell("–")] * (2 * budgets)))
     tables = sorted({e.table for e in numbers(task) if e.metric in shown})
     notes = (
         f"† other data than ours: {DIFFERS[task]}.",
@@ -178,8 +186,10 @@ def beside_paper(
         f"ours: {result.convention}.",
         *sorted({f"{e.row} ({e.table}): {e.note}." for e in AUDIT if e.task == task}),
     )
-    title = f"{TASKS[task]}: ours beside the paper's"
-    return Table(title, ("model", "source", *shown), tuple(cells), notes)
+    variant = "" if result.task == task or task == "climate" else f", {result.task}"
+    title = f"{TASKS[task]}{variant}: ours beside the paper's"
+    more = ("CPU-min", "seeds") if budgets else ()
+    return Table(title, ("model", "source", *shown, *more), tuple(cells), notes)
 
 
 def _labelled(row: Row) -> str:
@@ -188,8 +198,19 @@ def _labelled(row: Row) -> str:
     return f"{row.name} ({row.runs} seeds)" if row.runs > 1 else row.name
 
 
+def _budget(row: Row) -> tuple[Cell, Cell]:
+    """The CPU-minutes that a row was trained for, and with how many seeds."""
+    spent = (row.cost or {}).get("training_cpu_seconds")
+    if row.is_floor or not row.runs:
+        return Cell("–"), Cell("–")
+    minutes = Cell("–") if spent is None else Cell(f"{spent / 60:.3g}", spent / 60)
+    return minutes, Cell(str(row.runs), row.runs)
+
+
 def _spread(row: Row, metric: str, result: Comparison, intervals: bool) -> Cell:
     value = row.values.get(metric)
+    if not row.runs:
+        return Cell("not run")
     if value is None:
         return Cell("–")
     if not math.isfinite(value.mean):

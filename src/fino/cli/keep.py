@@ -1,0 +1,46 @@
+"""`fino keep`: put the scores of finished runs in the package, for the tables of the results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+__all__ = ["keep"]
+
+
+def keep(
+    *folders: Path,
+    task: str | None = None,
+    case: str | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Keep scores: `fino keep runs/laptop-*`.
+
+    For maintainers: writes src/fino/experiment/results/TASK/CASE.json for every run that has
+    scores.  `fino compare --paper` and `fino results` read them.
+
+    Parameters
+    ----------
+    folders
+        Folders that `fino run` filled, or single runs.
+    task
+        The task, if it is not the recipe's name without `laptop-`.
+    case
+        The case of a single run, if it is not the folder's name.
+    json
+        Print the written files as JSON.
+    """
+    from fino.cli.console import say, say_json
+    from fino.experiment.saved import keep as kept
+
+    if not folders:
+        raise ValueError("keep should be given folders, such as `fino keep runs/laptop-*`.")
+    written = [path for folder in folders for path in kept(folder, task, case)]
+    if json:
+        say_json([str(path) for path in written])
+        return
+    for path in written:
+        say(f"{path.parent.name}/{path.name}: {path.stat().st_size / 1e3:.0f} kB")
+    say("Next: fino results")
