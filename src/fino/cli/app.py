@@ -39,6 +39,7 @@ BENCHES: dict[str, tuple[str, str]] = {
     "speed": ("fino.cli.bench_speed:speed", "Cost of a step of every model, as ratios."),
     "train": ("fino.cli.bench_train:train", "Error against CPU-seconds of training."),
     "generate": ("fino.cli.bench_generate:generate", "Trajectories a second, time for 1 000."),
+    "horizon": ("fino.cli.bench_horizon:horizon", "Rollouts far past the end of training."),
 }
 
 app = App(
