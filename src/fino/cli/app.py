@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "rollout": ("fino.cli.rollout:rollout", "Predict: any size, any length, many processes."),
     "inspect": ("fino.cli.inspect:inspect", "Reach, stencils, stability of a model."),
     "keep": ("fino.cli.keep:keep", "Put the scores of finished runs in the package."),
+    "results": ("fino.cli.results:results", "The page of results, from the kept scores."),
     "ship": ("fino.cli.ship:ship", "Put a trained run in the package, by name."),
 }
 

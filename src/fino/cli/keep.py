@@ -26,7 +26,8 @@ def keep(
     folders
         Folders that `fino run` filled, or single runs.
     task
-        The task, if it is not the recipe's name without `laptop-`.
+        The task, if it is not the recipe's name without `laptop-`, or with the data's name
+        after `ablation-…`.
     case
         The case of a single run, if it is not the folder's name.
     json

@@ -58,15 +58,16 @@ _NAME = re.compile(r"[A-Za-z0-9.]+(-[A-Za-z0-9.]+)*")
 def keep(folder: str | Path, task: str | None = None, case: str | None = None) -> list[Path]:
     """Keep the scores of a `fino run` folder, or of one run; says which files were written.
 
-    The task is the recipe's name without `laptop-`, the case the run's own name.
+    The task is the recipe's name without `laptop-`, and with its data's name if it is an
+    ablation; the case is the run's own name.
     """
     folder = Path(folder)
     if (folder / "recipe.json").is_file():
         name = str(read_json(folder / "recipe.json").get("name", ""))
-        task = task or name.removeprefix("laptop-")
         found = {path.parent.name: path for path in sorted(folder.glob("*/scores.json"))}
         if not found:
             raise ValueError(f"No run in {folder} has scores yet. Let `fino run` finish one.")
+        task = task or _task(name, Scores.load(next(iter(found.values()))))
         if case is not None:
             raise ValueError(f"{folder} has {len(found)} runs: --case is for a single one.")
     elif (folder / "scores.json").is_file():
@@ -135,6 +136,12 @@ def comparisons_of(cases: Mapping[str, Scores]) -> tuple[Comparison, ...]:
             rows += [replace(alike[0], name=name)] if len(alike) == 1 else alike
         found.append(replace(joined, rows=tuple(rows)))
     return tuple(found)
+
+
+def _task(recipe: str, scores: Scores) -> str:
+    if recipe.startswith("ablation-"):
+        return f"{recipe}-{scores.data['name']}"
+    return recipe.removeprefix("laptop-")
 
 
 def _cases(task: str) -> dict[str, Scores]:

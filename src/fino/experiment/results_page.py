@@ -1,0 +1,242 @@
+"""docs/results.md from the kept scores and the shipped models: tables, sentences, figures.
+
+Nothing in it is written by hand, and a run that is missing is shown as not run.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fino.evaluation.compare import Comparison, Row
+from fino.evaluation.scores import Scores
+from fino.experiment.horizon import LOST, far
+from fino.experiment.recipe import shipped as recipes
+from fino.experiment.results_words import EXPECTED, headline, listed, missing, summary
+from fino.experiment.saved import TASKS, comparisons_of
+from fino.experiment.standing import Standing, bar_of, best_floor, papers, retuned, standings
+from fino.report import tables
+from fino.report.tables import Cell, Table
+
+__all__ = ["results_page", "spans"]
+
+Tasks = Mapping[str, Mapping[str, Scores]]
+
+_METRICS = ("rmse", "nrmse", "max_error", "crmse")
+
+
+def results_page(
+    tasks: Tasks,
+    models: Mapping[str, Scores],
+    ablations: Tasks,
+    horizons: Tasks,
+    figures: Mapping[str, str],
+) -> str:
+    """The whole page; `figures` says where each of them is: pareto, over-time, fields, horizon."""
+    rows = {task: standings(cases) for task, cases in tasks.items()}
+    parts = [
+        "# Results\n",
+        "Built by `fino results` from the scores that come with the package "
+        "(`src/fino/experiment/results`, `src/fino/model/weights`); not written by hand. nRMSE is "
+        "the error divided by the truth's own size; (low – high) is a 95 % bootstrap interval "
+        "over test samples, ± the standard deviation over seeds.\n",
+        "## In short\n",
+        _bullets([*headline(models), *summary(rows, tasks)]),
+        _absent(missing(rows)),
+        "## The shipped models beside the paper\n",
+        _shipped(models).markdown(),
+        _picture(figures, "fields", "Truth, prediction and error of the shipped models"),
+        "## Equal budgets\n",
+        _budgets(rows),
+        _side_by_side(rows, tasks).markdown(),
+        _picture(figures, "pareto", "Error against the cost of a step"),
+        _picture(figures, "over-time", "Error over time"),
+        *_details(tasks),
+        *_ablations(ablations),
+        *_horizons(horizons, tasks, figures),
+        _again(models),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _shipped(models: Mapping[str, Scores]) -> Table:
+    """The shipped FINO beside the paper's and the bars."""
+    own = ("task", "RMSE", "nRMSE", "the paper's RMSE", "its nRMSE", "bar", "met")
+    columns = (*own, "retuned FNO's nRMSE", "CPU-min", "best floor")
+    rows = []
+    for task in TASKS:
+        paper = [papers(task, metric) for metric in ("rmse", "nrmse")]
+        printed = [Cell("–") if value is None else Cell(f"{value:g}", value) for value in paper]
+        audit = retuned(task)
+        theirs = Cell("–") if audit is None else Cell(f"{audit:g}", audit)
+        if task not in models:
+            absent = Cell("not shipped")
+            blank = Cell("–")
+            rows.append((Cell(task), absent, absent, *printed, blank, blank, theirs, blank, blank))
+            continue
+        scores = models[task]
+        bar, floor = bar_of(task, scores), best_floor(scores)
+        spent = scores.cost.get("training_cpu_seconds")
+        rows.append(
+            (
+                Cell(task),
+                Cell(str(scores["rmse"]), scores["rmse"].value),
+                Cell(str(scores["nrmse"]), scores["nrmse"].value),
+                *printed,
+                Cell(bar.words),
+                Cell("yes" if bar.met else "NO"),
+                theirs,
+                Cell("–" if spent is None else f"{spent / 60:.3g}"),
+                Cell("–" if floor is None else f"{floor[0]} {floor[1].value:.3g}"),
+            )
+        )
+    notes = (
+        "The paper's data are not ours (see the tables below for how they differ), and its "
+        "numbers are in PDEBench's convention; the climate number is read as a relative error.",
+        "The retuned FNO is that of the PDEBench audit: other protocol, six GPU-hours.",
+    )
+    return Table("Shipped FINO, each at most 120 CPU-minutes", columns, tuple(rows), notes)
+
+
+def _side_by_side(rows: Mapping[str, Mapping[str, Standing]], tasks: Tasks) -> Table:
+    """nRMSE of every model on every task, and the best floor."""
+    names = list(dict.fromkeys(name for task in TASKS for name in EXPECTED[task]))
+    cells = []
+    for task in TASKS:
+        known = rows.get(task, {})
+        best = min((s.nrmse for s in known.values()), default=None)
+        line = [Cell(task)]
+        for name in names:
+            if name in known:
+                own = known[name]
+                line.append(Cell(own.words, own.nrmse, own.nrmse == best))
+            else:
+                line.append(Cell("not run"))
+        floors = [f for scores in tasks.get(task, {}).values() if (f := best_floor(scores))]
+        lowest = min(floors, key=lambda floor: floor[1].value, default=None)
+        line.append(Cell("–" if lowest is None else f"{lowest[0]} {lowest[1].value:.3g}"))
+        cells.append(tuple(line))
+    notes = ("Bold is the lowest of a task. One seed unless said otherwise.",)
+    return Table("nRMSE on the test part", ("task", *names, "best floor"), tuple(cells), notes)
+
+
+def _budgets(rows: Mapping[str, Mapping[str, Standing]]) -> str:
+    spent = [s.minutes for cases in rows.values() for s in cases.values() if s.minutes]
+    if not spent:
+        return "Every model gets 20 CPU-minutes of training, validation included.\n"
+    return (
+        f"Every model gets 20 CPU-minutes of training, validation included; "
+        f"spent were {min(spent):.3g} to {max(spent):.3g}.\n"
+    )
+
+
+def _details(tasks: Tasks) -> list[str]:
+    """Each task in full beside the paper, missing runs included."""
+    parts = ["## Task by task\n"]
+    for task in TASKS:
+        if task not in tasks:
+            parts.append(f"**{task}**: not run.\n")
+            continue
+        for result in comparisons_of(tasks[task]):
+            table = tables.beside_paper(_with_missing(task, result), _METRICS, budgets=True)
+            parts.append(table.markdown())
+    return parts
+
+
+def _with_missing(task: str, result: Comparison) -> Comparison:
+    known = {row.name for row in result.rows}
+    absent = [Row(name, {}, runs=0) for name in EXPECTED[task] if name not in known]
+    return replace(result, rows=(*result.rows, *absent))
+
+
+def _ablations(ablations: Tasks) -> list[str]:
+    parts = ["## Ablations\n"]
+    if not ablations:
+        return [*parts, "Not run.\n"]
+    for name, cases in ablations.items():
+        for result in comparisons_of(cases):
+            table = tables.comparison(replace(result, floors=()), ("nrmse",), costs=True)
+            title = f"{_recipe_title(name)} On {result.task}"
+            parts.append(replace(table, title=title).markdown())
+            here = {row.name for row in result.rows}
+            rows = {n: row for n, row in standings(cases).items() if n in here}
+            parts.append(_what_mattered(rows) if rows else "")
+    return parts
+
+
+def _what_mattered(rows: Mapping[str, Standing]) -> str:
+    """The lowest row, and those that cannot be told from it."""
+    best = min(rows.values(), key=lambda row: row.nrmse)
+    same = [n for n, row in rows.items() if row is not best and not row.is_apart_from(best)]
+    worse = [n for n in rows if n not in same and n != best.case]
+    sentence = f"Lowest: {best.case}."
+    sentence += f" Within its interval: {listed(same)}." if same else ""
+    return f"{sentence} {f'Clearly worse: {listed(worse)}.' if worse else ''}".strip() + "\n"
+
+
+def _recipe_title(name: str) -> str:
+    """The title of the recipe that an ablation was run from, with what its name adds."""
+    for recipe, path in sorted(recipes().items(), key=lambda item: -len(item[0])):
+        if name.startswith(recipe):
+            return str(tomllib.loads(path.read_text(encoding="utf-8")).get("title", name))
+    return name
+
+
+def spans(task: str, scores: Scores, tasks: Tasks) -> float:
+    """How many times the training's time a longer rollout spans; five if it is not known."""
+    usual = next(iter(tasks.get(task.removeprefix("horizon-"), {}).values()), None)
+    if usual is None:
+        return 5.0
+    frames = [s.data["shown"] + s.data["steps"] - 1 for s in (scores, usual)]
+    return frames[0] / frames[1]
+
+
+def _horizons(horizons: Tasks, tasks: Tasks, figures: Mapping[str, str]) -> list[str]:
+    parts = ["## Far past the training horizon\n"]
+    if not horizons:
+        return [*parts, "Not run.\n"]
+    for task, cases in horizons.items():
+        rows = []
+        for case, scores in cases.items():
+            times = spans(task, scores, tasks)
+            seen = far(scores, times)
+            numbers = [Cell(f"{v:.3g}", v) for v in (seen.within, seen.end, seen.worst)]
+            rows.append((Cell(case), *numbers, Cell("yes" if seen.bounded else "NO")))
+        first = next(iter(cases.values()))
+        title = f"{first.data['name']}: {first.data['samples']} test samples, {times:.3g} times"
+        columns = ("run", "nRMSE where training ended", "at the end", "worst", "bounded")
+        note = f"Bounded: no sample diverged, the error stayed below {LOST:g} times the truth."
+        parts.append(Table(title, columns, tuple(rows), (note,)).markdown())
+    picture = "Error past the training horizon, which the dotted line marks"
+    return [*parts, _picture(figures, "horizon", picture)]
+
+
+def _again(models: Mapping[str, Scores]) -> str:
+    names = [f"fino evaluate --pretrained {name}" for name in models]
+    lines = [
+        "## Again, on your machine\n",
+        "```",
+        "fino compare --paper                     the tables above",
+        *names,
+        "fino run laptop-advection                one comparison, from nothing",
+        "fino bench horizon runs/laptop-advection",
+        "fino results                             this page",
+        "```",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _absent(cases: Mapping[str, list[str]]) -> str:
+    if not cases:
+        return ""
+    words = [f"{task} ({', '.join(names)})" for task, names in cases.items()]
+    return f"Not run: {'; '.join(words)}.\n"
+
+
+def _bullets(lines: list[str]) -> str:
+    return "".join(f"* {line}\n" for line in lines)
+
+
+def _picture(figures: Mapping[str, str], name: str, words: str) -> str:
+    return f"![{words}]({figures[name]})\n" if name in figures else ""

@@ -1,0 +1,144 @@
+"""Build docs/results.md and its figures from what is kept in the package.
+
+write_results("docs/results.md")     → docs/results.md, docs/figures/results-*.png
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from fino.evaluation.runs import subject_from_shelf
+from fino.evaluation.scores import Scores
+from fino.experiment.results_page import results_page, spans
+from fino.experiment.saved import TASKS, saved
+from fino.experiment.standing import Standing, best_floor, standings
+from fino.model.pretrained import PRETRAINED
+from fino.report.page import scene_of
+from fino.report.results_figures import (
+    Dot,
+    error_and_cost,
+    errors_over_time,
+    field_panels,
+    save_small,
+)
+from fino.report.scene import Scene
+
+__all__ = ["shipped_scores", "write_results"]
+
+Tasks = Mapping[str, Mapping[str, Scores]]
+Progress = Callable[[float], None]
+
+
+def write_results(
+    out: str | Path, climate: str | Path | None = None, progress: Progress | None = None
+) -> list[Path]:
+    """Write the page and its figures beside it; says which files were written.
+
+    `climate` is a folder with the weather maps, for the picture of the fields.
+    """
+    out = Path(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    tasks, models, horizons = saved(), shipped_scores(), saved("horizon-")
+    drawings: dict[str, Figure] = {}
+    scenes = _scenes(models, climate, progress)
+    if scenes:
+        drawings["fields"] = field_panels(scenes)
+    if tasks:
+        drawings["pareto"] = _pareto(tasks, models)
+        moving = {task: cases for task, cases in tasks.items() if _moves(cases)}
+        drawings["over-time"] = errors_over_time({t: _series(c) for t, c in moving.items()})
+    if horizons:
+        drawings["horizon"] = _far(horizons, tasks)
+    written = {
+        name: save_small(figure, out.parent / "figures" / f"results-{name}.png")
+        for name, figure in drawings.items()
+    }
+    places = {name: f"figures/{path.name}" for name, path in written.items()}
+    page = results_page(tasks, models, saved("ablation-"), horizons, places)
+    out.write_text(page, encoding="utf-8")
+    return [out, *written.values()]
+
+
+def shipped_scores() -> dict[str, Scores]:
+    """The scores of the shipped models, in the order of the tasks."""
+    return {t: Scores.load(PRETRAINED[t].folder) for t in TASKS if t in PRETRAINED}
+
+
+def _scenes(
+    models: Mapping[str, Scores], climate: str | Path | None, progress: Progress | None
+) -> dict[str, Scene]:
+    """One test sample of each shipped model, solved again; measured data only if given."""
+    found = {}
+    for number, task in enumerate(models):
+        try:
+            subject = subject_from_shelf(
+                PRETRAINED[task], climate if task == "climate" else None, samples=1
+            )
+        except ValueError:
+            if task != "climate" or climate is not None:
+                raise
+            continue
+        found[task] = scene_of(subject)
+        if progress:
+            progress((number + 1) / len(models))
+    return found
+
+
+def _pareto(tasks: Tasks, models: Mapping[str, Scores]) -> Figure:
+    panels, floors = {}, {}
+    for task in TASKS:
+        cases = tasks.get(task, {})
+        rows = standings(cases)
+        dots = [_dot(row) for row in rows.values() if _can_be_drawn(row)]
+        if task in models:
+            (star,) = standings({"fino": models[task]}).values()
+            dots += [_dot(star, shipped=True)] if _can_be_drawn(star) else []
+        panels[task] = dots
+        known = [floor for scores in cases.values() if (floor := best_floor(scores))]
+        if known:
+            name, score = min(known, key=lambda floor: floor[1].value)
+            floors[task] = (name, score.value)
+    return error_and_cost(panels, floors)
+
+
+def _can_be_drawn(row: Standing) -> bool:
+    """Diverged rows have no place on an axis; the tables have them."""
+    return bool(row.multiply_adds) and math.isfinite(row.nrmse) and row.nrmse > 0
+
+
+def _dot(row: Standing, shipped: bool = False) -> Dot:
+    assert row.multiply_adds is not None
+    return Dot(row.case, row.multiply_adds, row.nrmse, row.low, row.high, shipped)
+
+
+def _moves(cases: Mapping[str, Scores]) -> bool:
+    return not any(scores.data["steady"] for scores in cases.values())
+
+
+def _series(
+    cases: Mapping[str, Scores],
+) -> tuple[list[float], dict[str, list[float | None]]]:
+    """The first seed of each model, then the floors of the first case."""
+    first = next(iter(cases.values()))
+    series: dict[str, list[float | None]] = {}
+    for name, scores in cases.items():
+        plain = name.partition("-seed-")[0]
+        if scores.data["steps"] == first.data["steps"]:
+            series.setdefault(plain, scores.over_time["nrmse"]["model"])
+    floors = {n: v for n, v in first.over_time["nrmse"].items() if n != "model"}
+    return first.over_time["time"], {**series, **floors}
+
+
+def _far(horizons: Tasks, tasks: Tasks) -> Figure:
+    panels, marks = {}, {}
+    for task, cases in horizons.items():
+        panels[task] = _series(cases)
+        first = next(iter(cases.values()))
+        times = first.over_time["time"]
+        start = times[0] - first.data["shown"] * first.data["dt"]
+        marks[task] = start + (times[-1] - start) / spans(task, first, tasks)
+    return errors_over_time(panels, marks)
