@@ -48,24 +48,14 @@ TASKS: dict[str, Task] = {
         measure="rmse",
         bars={300: 0.00296, 1200: 0.0015},
         settings={"beta": 4.0},
-        train={},
-        models={
-            "fino": {"width": 16, "levels": 0, "blocks": 3, "predict": "linear"},
-            "fno": {"predict": "linear"},
-        },
     ),
     "diffusion-reaction-2d": Task(
         problem="diffusion-reaction-2d",
-        samples=120,
+        samples=500,
         stride_space=2,
         stride_time=1,
         measure="nrmse",
         bars={300: 0.0073, 1200: 0.0045},
-        train={"batch": 2, "noise": 0.02, "validation_samples": 6},
-        models={
-            "fino": {"width": 16, "levels": 1, "predict": "linear"},
-            "fno": {"predict": "linear"},
-        },
     ),
 }
 
