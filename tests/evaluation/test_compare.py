@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 
 import pytest
 
@@ -47,6 +48,12 @@ def test_seeds_become_one_row_with_their_spread():
     assert (row.name, row.runs, row.seeds) == ("fino", 3, (0, 1, 2))
     assert row.values["nrmse"].mean == pytest.approx(0.2)
     assert row.values["nrmse"].deviation == pytest.approx(0.1)
+
+
+def test_a_seed_that_diverged_takes_the_row_with_it():
+    (result,) = compare([scores(seed=0), scores(seed=1, nrmse=math.inf)])
+    (row,) = comparison(result, ("nrmse",)).rows[:1]
+    assert row[1].text == "diverged"
 
 
 def test_one_run_keeps_its_interval():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,14 @@ import pytest
 from fino.cli.app import app
 from fino.evaluation.scores import Scores
 from fino.experiment import saved
-from fino.experiment.saved import RESULTS, comparisons, comparisons_of, families, keep
+from fino.experiment.saved import (
+    RESULTS,
+    SHIPPED,
+    comparisons,
+    comparisons_of,
+    families,
+    keep,
+)
 
 
 @pytest.fixture
@@ -56,8 +64,8 @@ def test_keeping_again_gives_the_same_bytes(finished, results):
 def test_a_single_run_is_kept_under_a_name_that_is_given(finished, results):
     (path,) = keep(finished / "fno", task="ablation-blocks", case="fno-wide")
     assert path == results / "ablation-blocks" / "fno-wide.json"
-    assert list(comparisons()) == []
-    assert list(comparisons("ablation-")) == ["ablation-blocks"]
+    assert saved.saved() == {}
+    assert list(saved.saved("ablation-")) == ["ablation-blocks"]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +114,20 @@ def test_families_put_fino_first():
     }
 
 
-def test_compare_prints_the_kept_scores_beside_the_paper(finished, results, capsys):
+def test_an_ablation_is_kept_with_the_name_of_its_data(finished, results, tmp_path):
+    copied = shutil.copytree(finished, tmp_path / "copy")
+    recipe = json.loads((copied / "recipe.json").read_text())
+    (copied / "recipe.json").write_text(json.dumps({**recipe, "name": "ablation-gate"}))
+    assert keep(copied)[0].parent.name == "ablation-gate-advection"
+
+
+def test_the_shipped_model_stands_beside_the_others(finished, results, shipped):
+    keep(finished)
+    ((joined,),) = comparisons().values()
+    assert [row.name for row in joined.rows] == ["fino", SHIPPED, "fno"]
+
+
+def test_compare_prints_the_kept_scores_beside_the_paper(finished, results, shelf, capsys):
     with pytest.raises(ValueError, match="this installation has no saved scores"):
         call("compare", "--paper")
     call("keep", str(finished), "--json")
@@ -121,7 +142,7 @@ def test_compare_prints_the_kept_scores_beside_the_paper(finished, results, caps
     assert "CPU-min" in capsys.readouterr().out
 
 
-def test_a_damaged_file_is_named(finished, results):
+def test_a_damaged_file_is_named(finished, results, shelf):
     path = keep(finished)[0]
     path.write_text("{")
     with pytest.raises(ValueError, match=r"advection/fino.json is damaged"):

@@ -40,6 +40,7 @@ def test_the_card_says_all_that_a_user_should_know(finished, shipped):
     assert length == pytest.approx(cells / 16)
     assert card["versions"]["torch"] and card["date"]
     assert card["limits"][0] == "Trained for four steps."
+    assert "cells of 0.0625 and a time step of 0.01818" in card["limits"][1]
 
 
 def test_the_same_run_gives_the_same_bytes(finished, shipped):
@@ -93,6 +94,13 @@ def test_scores_of_something_else_are_refused(run, shelf, changes, words):
     with pytest.raises(ValueError, match=words) as answer:
         ship(run, "advection")
     assert "\n" not in str(answer.value)
+
+
+def test_a_floor_that_is_not_beaten_is_a_limit(run, shelf):
+    lost = {"solver": {"value": 0.01, "beaten": False, "certainty": 0.0}}
+    spoil(run, verdict__floors=lost, verdict__sentence="fino does not beat solver (0.01).")
+    ship(run, "advection")
+    assert "fino does not beat solver (0.01)." in PRETRAINED["advection"].card["limits"]
 
 
 def test_a_run_without_scores_is_refused(run, shelf):

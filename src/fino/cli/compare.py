@@ -48,14 +48,15 @@ def compare(
 
     for name in metrics:
         metric_named(name)
-    shown = metrics or tables.METRICS_SHOWN
-    results = _saved() if paper and not runs else compared(runs)
+    whole = paper and not runs
+    shown = metrics or (("rmse", "nrmse") if whole else tables.METRICS_SHOWN)
+    results = _saved() if whole else compared(runs)
     form = "json" if json else format
     brief = form == "text" and out is None
     made = []
     for result in results:
         if paper:
-            made.append(tables.beside_paper(result, shown, intervals=not brief, budgets=not runs))
+            made.append(tables.beside_paper(result, shown, intervals=not brief, budgets=whole))
         else:
             made.append(tables.comparison(result, shown, costs=not brief, intervals=not brief))
             made += [tables.costs(result)] if brief else []

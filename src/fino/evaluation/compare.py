@@ -7,6 +7,7 @@ were scored on the same samples of the same data in the same convention.
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -116,7 +117,11 @@ def _row(name: str, members: list[Scores]) -> Row:
             values[metric] = Spread(found[0].value, None, found[0].low, found[0].high)
         else:
             numbers = [score.value for score in found]
-            values[metric] = Spread(statistics.fmean(numbers), statistics.stdev(numbers))
+            # A seed that diverged takes the mean with it, and has no distance from the others.
+            known = all(math.isfinite(number) for number in numbers)
+            values[metric] = Spread(
+                statistics.fmean(numbers), statistics.stdev(numbers) if known else None
+            )
     seeds = [scores.model.get("training", {}).get("seed") for scores in members]
     return Row(
         name,

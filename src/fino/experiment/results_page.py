@@ -14,7 +14,7 @@ from fino.evaluation.scores import Scores
 from fino.experiment.horizon import LOST, far
 from fino.experiment.recipe import shipped as recipes
 from fino.experiment.results_words import EXPECTED, headline, listed, missing, summary
-from fino.experiment.saved import TASKS, comparisons_of
+from fino.experiment.saved import SHIPPED, TASKS, comparisons_of
 from fino.experiment.standing import Standing, bar_of, best_floor, papers, retuned, standings
 from fino.report import tables
 from fino.report.tables import Cell, Table
@@ -52,7 +52,7 @@ def results_page(
         _side_by_side(rows, tasks).markdown(),
         _picture(figures, "pareto", "Error against the cost of a step"),
         _picture(figures, "over-time", "Error over time"),
-        *_details(tasks),
+        *_details(tasks, models),
         *_ablations(ablations),
         *_horizons(horizons, tasks, figures),
         _again(models),
@@ -131,14 +131,14 @@ def _budgets(rows: Mapping[str, Mapping[str, Standing]]) -> str:
     )
 
 
-def _details(tasks: Tasks) -> list[str]:
-    """Each task in full beside the paper, missing runs included."""
+def _details(tasks: Tasks, models: Mapping[str, Scores]) -> list[str]:
+    """Each task in full beside the paper, missing runs and the shipped model included."""
     parts = ["## Task by task\n"]
     for task in TASKS:
-        if task not in tasks:
+        cases = {**tasks.get(task, {}), **({SHIPPED: models[task]} if task in models else {})}
+        if not cases:
             parts.append(f"**{task}**: not run.\n")
-            continue
-        for result in comparisons_of(tasks[task]):
+        for result in comparisons_of(cases):
             table = tables.beside_paper(_with_missing(task, result), _METRICS, budgets=True)
             parts.append(table.markdown())
     return parts
@@ -146,6 +146,9 @@ def _details(tasks: Tasks) -> list[str]:
 
 def _with_missing(task: str, result: Comparison) -> Comparison:
     known = {row.name for row in result.rows}
+    if known == {SHIPPED}:
+        # A shipped model that was scored on other data than the comparison has its own table.
+        return result
     absent = [Row(name, {}, runs=0) for name in EXPECTED[task] if name not in known]
     return replace(result, rows=(*result.rows, *absent))
 

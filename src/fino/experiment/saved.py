@@ -22,9 +22,11 @@ from fino.data.durable import write_whole
 from fino.evaluation.compare import Comparison, Row, compare
 from fino.evaluation.runs import read_json
 from fino.evaluation.scores import Scores
+from fino.model.pretrained import PRETRAINED
 
 __all__ = [
     "RESULTS",
+    "SHIPPED",
     "TASKS",
     "comparisons",
     "comparisons_of",
@@ -32,6 +34,7 @@ __all__ = [
     "keep",
     "keep_scores",
     "saved",
+    "shipped_scores",
 ]
 
 #: Where they are kept.
@@ -48,6 +51,9 @@ TASKS = (
     "shallow-water",
     "climate",
 )
+
+#: What the row of a shipped model is called beside those of the comparison.
+SHIPPED = "fino, shipped"
 
 #: Bytes that one file should have at most; past that the spectra are left out.
 _LARGEST = 30_000
@@ -115,9 +121,22 @@ def families(cases: Iterable[str]) -> dict[str, list[str]]:
     return dict(sorted(found.items(), key=lambda item: (not item[0].startswith("fino"), item[0])))
 
 
-def comparisons(beginning: str = "") -> dict[str, tuple[Comparison, ...]]:
-    """The kept scores, task by task, as comparisons."""
-    return {task: comparisons_of(cases) for task, cases in saved(beginning).items()}
+def shipped_scores() -> dict[str, Scores]:
+    """The scores of the shipped models of the paper's tasks, in its order."""
+    return {task: Scores.load(PRETRAINED[task].folder) for task in TASKS if task in PRETRAINED}
+
+
+def comparisons() -> dict[str, tuple[Comparison, ...]]:
+    """The kept scores of the paper's tasks as comparisons, the shipped models among them."""
+    kept, models = saved(), shipped_scores()
+    found = {}
+    for task in TASKS:
+        cases = dict(kept.get(task, {}))
+        if task in models:
+            cases[SHIPPED] = models[task]
+        if cases:
+            found[task] = comparisons_of(cases)
+    return found
 
 
 def comparisons_of(cases: Mapping[str, Scores]) -> tuple[Comparison, ...]:

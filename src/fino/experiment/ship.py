@@ -94,7 +94,7 @@ def card_of(run: Path, scores: Scores, limits: Sequence[str] = ()) -> dict[str, 
         },
         "reach": _reach(model),
         "versions": scores.versions,
-        "limits": [*limits, *data.flaws],
+        "limits": [*limits, *_limits(model, scores), *data.flaws],
     }
 
 
@@ -120,6 +120,15 @@ def _check(run: Path, scores: Scores) -> None:
         )
     if scores.diverged or not math.isfinite(scores["nrmse"].value):
         raise ValueError(f"{run} diverges on its test part: it is not for others to use.")
+
+
+def _limits(model: Emulator, scores: Scores) -> list[str]:
+    """What follows from how it was trained, and the floors that it does not beat."""
+    spacing = ", ".join(f"{s:.4g}" for s in dict.fromkeys(model.grid.spacing))
+    step = "" if model.settings.steady else f" and a time step of {model.settings.dt:.4g}"
+    known = [f"It knows data of the kind on its card, on cells of {spacing}{step}, and no others."]
+    floors = scores.verdict["floors"].values()
+    return known if all(f["beaten"] for f in floors) else [*known, scores.verdict["sentence"]]
 
 
 def _reach(model: Emulator) -> dict[str, Any]:

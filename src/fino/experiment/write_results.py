@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from fino.evaluation.runs import subject_from_shelf
 from fino.evaluation.scores import Scores
 from fino.experiment.results_page import results_page, spans
-from fino.experiment.saved import TASKS, saved
+from fino.experiment.saved import TASKS, saved, shipped_scores
 from fino.experiment.standing import Standing, best_floor, standings
 from fino.model.pretrained import PRETRAINED
 from fino.report.page import scene_of
@@ -27,7 +27,7 @@ from fino.report.results_figures import (
 )
 from fino.report.scene import Scene
 
-__all__ = ["shipped_scores", "write_results"]
+__all__ = ["write_results"]
 
 Tasks = Mapping[str, Mapping[str, Scores]]
 Progress = Callable[[float], None]
@@ -61,11 +61,6 @@ def write_results(
     page = results_page(tasks, models, saved("ablation-"), horizons, places)
     out.write_text(page, encoding="utf-8")
     return [out, *written.values()]
-
-
-def shipped_scores() -> dict[str, Scores]:
-    """The scores of the shipped models, in the order of the tasks."""
-    return {t: Scores.load(PRETRAINED[t].folder) for t in TASKS if t in PRETRAINED}
 
 
 def _scenes(

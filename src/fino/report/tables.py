@@ -162,7 +162,7 @@ def beside_paper(
     shown = [m for m in metrics if m in result.metrics or any(e.metric == m for e in entries)]
     cells = [
         (
-            Cell(_labelled(row)),
+            Cell(row.name if budgets and not row.is_floor else _labelled(row)),
             Cell("ours"),
             *(_spread(row, metric, result, intervals) for metric in shown),
             *(_budget(row) if budgets else ()),
