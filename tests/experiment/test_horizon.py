@@ -56,8 +56,8 @@ def test_the_verb_tells_and_keeps(finished, shipped, tmp_path, monkeypatch, caps
     words = ["bench", "horizon", str(finished / "fino"), "advection", "--times", "2", "--samples"]
     app([*words, "1", "--keep", "--json"], exit_on_error=False, result_action="return_value")
     told = json.loads(capsys.readouterr().out)
-    assert told["fino"]["end"] == told["advection"]["end"]
+    assert told["fino"]["end"] == told["fino-shipped"]["end"]
     kept = sorted(path.name for path in (tmp_path / "results" / "horizon-advection").iterdir())
-    assert kept == ["advection.json", "fino.json", "persistence.json"]
+    assert kept == ["fino-shipped.json", "fino.json", "persistence.json"]
     app([*words, "1"], exit_on_error=False, result_action="return_value")
     assert "bounded" in capsys.readouterr().out

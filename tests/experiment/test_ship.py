@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+import fino
 from fino.cli.app import app
 from fino.evaluation.reproduce import TOLERANCE, reproduce
 from fino.evaluation.scores import Scores
@@ -133,6 +134,17 @@ def test_scores_that_cannot_be_reproduced_are_said_to_be_so(shipped):
     assert both.agrees is False and "do NOT agree" in both.sentence
     with pytest.raises(ValueError, match="the scores of 'advection' could not be reproduced"):
         call("evaluate", "advection", "--json")
+
+
+def test_data_that_are_not_its_own_are_refused(finished, shipped, tmp_path):
+    own = finished / "data" / "advection.h5"
+    call("evaluate", "advection", "--data", str(own), "--json")
+    settings = {"points": 32, "frames": 12, "duration": 0.2, "beta": 1.0}
+    fino.generate("advection", 30, 1, stride_space=2, out=tmp_path / "other.h5", **settings)
+    with pytest.raises(ValueError, match="These are not the data of 'advection'"):
+        call("evaluate", "advection", "--data", str(tmp_path / "other.h5"))
+    call("report", "advection", "--data", str(own), "--out", str(tmp_path / "page.html"))
+    assert (tmp_path / "page.html").is_file()
 
 
 def test_evaluate_wants_a_run_or_a_name():

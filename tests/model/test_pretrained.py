@@ -110,8 +110,8 @@ def test_inspect_and_report_take_a_name(shipped, tmp_path, monkeypatch, capsys):
     app(["inspect", "advection", "--json"], result_action="return_value")
     assert json.loads(capsys.readouterr().out)["data"] == "advection"
     app(["report", "advection", "--json"], result_action="return_value")
-    assert json.loads(capsys.readouterr().out)["page"] == "advection.html"
-    assert "nRMSE" in (tmp_path / "advection.html").read_text()
+    assert json.loads(capsys.readouterr().out)["page"] == "advection-report/report.html"
+    assert "nRMSE" in (tmp_path / "advection-report" / "report.html").read_text()
 
 
 def test_the_list_shows_error_and_reach(shipped, capsys):

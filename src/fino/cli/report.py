@@ -31,7 +31,7 @@ def report(
     data
         The data, if the run was trained on an array in memory or the file has moved.
     out
-        The page; RUN/report.html if not given, NAME.html for a pretrained model.
+        The page; RUN/report.html if not given, NAME-report/report.html for a pretrained model.
     movie
         Also write the rollout as this GIF or mp4 file.
     sample
@@ -41,13 +41,14 @@ def report(
     """
     from fino.cli.console import progress, say, say_json
     from fino.evaluation.runs import subject_of
+    from fino.model.pretrained import on_shelf
     from fino.report.page import write_report
 
     if not runs:
         raise ValueError("report should be given a run folder, such as `fino report runs/swe`.")
     subject = subject_of(runs[0], data)
-    if subject.known is not None and out is None:
-        out = Path(f"{runs[0]}.html")
+    if out is None and on_shelf(runs[0]) is not None:
+        out = Path(f"{runs[0]}-report") / "report.html"
     with progress("report", quiet=json) as show:
         written = write_report(
             subject, rivals=runs[1:], out=out, movie=movie, sample=sample, progress=show

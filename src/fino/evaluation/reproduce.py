@@ -98,8 +98,12 @@ def reproduce(
     """
     show = progress or (lambda share: None)
     subject = subject_from_shelf(shelved, data, samples, lambda share: show(share / 2))
+    if subject.known is None:
+        raise ValueError(
+            f"These are not the data of '{shelved.name}': their SHA-256 differs. To score it on "
+            f"others, load it with fino.pretrained and call fino.evaluate."
+        )
     today = evaluate(
         subject, samples=samples, floors=False, progress=lambda share: show((1 + share) / 2)
     )
-    assert subject.known is not None
     return Reproduction(shelved.name, today, subject.known)

@@ -83,15 +83,17 @@ def subject_from_shelf(
     progress: Any = None,
 ) -> Subject:
     """A pretrained model with its test data, solved again unless they are given."""
-    model = shelved.load()
+    model, given = shelved.load(), data is not None
     if data is None:
         data = shelved.test_data(samples, progress)
     elif not isinstance(data, Dataset):
         data = _open(Path(data))
     check_fit(model, data)
-    scores = Scores.load(shelved.folder)
+    known: Scores | None = Scores.load(shelved.folder)
+    if given and known is not None and data.hash != known.data["sha256"]:
+        known = None
     training = shelved.card["recipe"]["training"]
-    return Subject(model, data, _name_of(model), training=training, known=scores)
+    return Subject(model, data, _name_of(model), training=training, known=known)
 
 
 def _learned_from(folder: Path) -> int | None:

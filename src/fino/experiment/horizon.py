@@ -62,7 +62,9 @@ def longer(card: Card, times: int, samples: int, progress: Progress | None = Non
 def runs_in(folder: str | Path) -> dict[str, Path]:
     """The runs of a `fino run` folder by name, a run itself, or a pretrained model."""
     folder = Path(folder)
-    if on_shelf(folder) is not None or (folder / "model").is_dir():
+    if on_shelf(folder) is not None:
+        return {"fino-shipped": folder}
+    if (folder / "model").is_dir():
         return {folder.name: folder}
     found = {path.parent.name: path.parent for path in sorted(folder.glob("*/model/"))}
     if not found:

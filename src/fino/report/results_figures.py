@@ -94,13 +94,13 @@ def errors_over_time(
             for name, values in series.items():
                 y = np.array([math.nan if v is None else v for v in values], dtype=float)
                 y[(y <= 0) | (y > 1e4)] = np.nan
-                known = name in _ORDER
+                is_floor = name in _FLOORS
                 style: dict[str, Any] = {"color": _color(name), "linewidth": 1.6}
-                if not known:
+                if is_floor:
                     style = {"color": INK, "alpha": 0.5, "linewidth": 0.9}
-                dashes = "-" if known else _dashes(name)
-                (line,) = axes.plot(times, y, linestyle=dashes, zorder=2 + known, **style)
-                shown.setdefault(name if known else f"floor: {name}", line)
+                dashes = _dashes(name) if is_floor else "-" if name in _ORDER else "-."
+                (line,) = axes.plot(times, y, linestyle=dashes, zorder=3 - is_floor, **style)
+                shown.setdefault(f"floor: {name}" if is_floor else name, line)
             axes.set_yscale("log")
             if marks and title in marks:
                 axes.axvline(marks[title], color=INK, linewidth=0.8, linestyle=":")
@@ -157,11 +157,13 @@ def _picture(scene: Scene, values: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _color(name: str) -> str:
-    return color_of(_ORDER.index(name)) if name in _ORDER else "#777777"
+    """The colour of a model; variants such as fino-shipped have that of their model."""
+    models = [m for m in _ORDER if name == m or name.startswith(f"{m}-")]
+    return color_of(_ORDER.index(models[0])) if models else "#777777"
 
 
 def _dashes(floor: str) -> Any:
-    return dashes_of(1 + (_FLOORS.index(floor) if floor in _FLOORS else len(_FLOORS)))
+    return dashes_of(1 + _FLOORS.index(floor))
 
 
 def _rows(panels: Mapping[str, Any]) -> int:
