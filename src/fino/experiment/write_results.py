@@ -131,9 +131,10 @@ def _series(
 def _far(horizons: Tasks, tasks: Tasks) -> Figure:
     panels, marks = {}, {}
     for task, cases in horizons.items():
-        panels[task] = _series(cases)
+        title = task.removeprefix("horizon-")
+        panels[title] = _series(cases)
         first = next(iter(cases.values()))
         times = first.over_time["time"]
         start = times[0] - first.data["shown"] * first.data["dt"]
-        marks[task] = start + (times[-1] - start) / spans(task, first, tasks)
+        marks[title] = start + (times[-1] - start) / spans(task, first, tasks)
     return errors_over_time(panels, marks)
