@@ -112,6 +112,8 @@ def test_a_run_without_scores_is_refused(run, shelf):
         ship(run / "model", "advection")
     with pytest.raises(ValueError, match=r"small letters, digits and dashes, got '../x'"):
         ship(run, "../x")
+    with pytest.raises(ValueError, match="a sentence with a full stop, got 'slow'"):
+        ship(run, "advection", ["slow"])
 
 
 def test_the_verb_ships_and_evaluate_reproduces(finished, shelf, tmp_path, capsys):

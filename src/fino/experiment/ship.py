@@ -40,6 +40,9 @@ def ship(
     run = Path(run)
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise ValueError(f"a name should be small letters, digits and dashes, got '{name}'.")
+    for words in limits:
+        if not words.endswith("."):
+            raise ValueError(f"a limit should be a sentence with a full stop, got '{words}'.")
     folder = pretrained.SHELF / name
     if folder.exists() and not overwrite:
         raise ValueError(f"There is a pretrained model '{name}' already. Pass --overwrite.")
