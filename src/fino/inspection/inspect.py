@@ -29,8 +29,9 @@ from fino.inspection.stability import (
     step_amplification,
 )
 from fino.model.emulator import Emulator
-from fino.model.pretrained import Pretrained, on_shelf
+from fino.model.pretrained import PRETRAINED, Pretrained, on_shelf
 from fino.model.store import load
+from fino.settings import did_you_mean
 from fino.shapes import Trajectory
 from fino.streams import torch_stream
 
@@ -135,6 +136,10 @@ def find_model(
     if shelved is not None:
         return shelved.load(), *_solved(shelved, wants_data)
     folder = Path(folder)
+    if not folder.exists():
+        near = did_you_mean(str(folder), list(PRETRAINED))
+        hint = near if near.startswith("Did") else "Give a run, a model folder or a name."
+        raise ValueError(f"There is no model at {folder}. {hint}")
     if not (folder / "model").is_dir():
         return load(folder).eval(), None, {}
     notes: dict[str, str] = {}
