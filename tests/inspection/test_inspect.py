@@ -150,9 +150,9 @@ def test_an_inspection_leaves_numbers_pictures_and_a_section(line, tmp_path: Pat
     assert "http-equiv" not in section
 
 
-def test_a_place_where_nothing_is_gets_one_line(tmp_path):
+def test_a_place_where_nothing_is_gets_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"There is no model at .*nowhere\. "):
-        inspect(tmp_path / "nowhere")
+        fino.inspect(tmp_path / "nowhere")
 
 
 def test_a_model_folder_can_be_inspected(line, tmp_path: Path) -> None:
