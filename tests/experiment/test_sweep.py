@@ -29,7 +29,7 @@ def named(*changes, recipe="quickstart"):
 
 
 def test_a_plain_recipe_has_a_case_for_each_model():
-    found = named()
+    found = named(recipe="quickstart-2d")
     assert list(found) == ["fino", "fno"]
     assert found["fino"].build["width"] == 16 and "width" not in found["fno"].build
     assert found["fino"].train["cpu_seconds"] == found["fno"].train["cpu_seconds"]
@@ -60,7 +60,7 @@ def test_an_axis_of_one_model_does_not_repeat_the_others():
 def test_a_model_may_stand_twice_under_its_own_names():
     found = named('models=["fino", "wide"]', "model.wide.name=fino", "model.wide.width=32")
     assert found["wide"].model == "fino" and found["wide"].build["width"] == 32
-    assert found["fino"].build["width"] == 16
+    assert "width" not in found["fino"].build
 
 
 def test_the_ablations_vary_what_they_say():
@@ -69,14 +69,14 @@ def test_the_ablations_vary_what_they_say():
         "gate": [True, False],
         "dt": ["learn", "fixed", "one"],
         "radius": [1, 2, 3],
-        "levels": [0, 1, 2, 3, 4, 5],
+        "levels": [0, 1, 2, 3],
     }
     for setting, values in swept.items():
         found = named(recipe=f"ablation-{setting}")
         assert [case.build[setting] for case in found.values()] == values
     sizes = named(recipe="ablation-data-size").values()
     assert {(case.model, case.data.train) for case in sizes} == {
-        (model, size) for model in ("fino", "fno") for size in (50, 100, 200, 400, 800)
+        (model, size) for model in ("fino", "fno") for size in (50, 200, 800)
     }
 
 

@@ -8,13 +8,13 @@ A network that adds to such a rule need not learn what the rule already knows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
 from fino.data.dataset import Dataset, Part
-from fino.model.convolution import pad
+from fino.model.convolution import pad, stencil
 from fino.model.rollout import rollout
 
 __all__ = ["choose_base", "fit_linear_base", "fit_stencil_base"]
@@ -23,30 +23,43 @@ __all__ = ["choose_base", "fit_linear_base", "fit_stencil_base"]
 _FIT_SAMPLES = 32
 _FIT_VALUES = 200_000
 
-#: Trajectories that the combined history is rolled out on, and the relative error that it may have.
+#: Trajectories that rules are rolled out on, and the relative error that combining may have.
 _ROLLED_SAMPLES = 8
 _WELL_ROLLED = 0.05
 
 
 def choose_base(data: Dataset, history: int) -> str:
-    """What a network should add to: nothing, the history's best combination, or a scheme.
+    """What a network should add to: nothing, the last frame, past frames combined, or a scheme.
 
-    Combining past frames is a rule of thumb, not a law: it is taken where rolled out it predicts
-    whole training trajectories, as it does for waves that come back.  Elsewhere its small first
-    error hides that it goes on with any error as if it were motion, and the best
-    finite-difference scheme is the better start.
+    Each rule is judged by what becomes of it when it is rolled out over training trajectories.
+    Combining past frames is taken where it predicts them, as it does for waves that come back;
+    elsewhere its small first error hides that it goes on with any error as if it were motion.
+    Then the best finite-difference scheme, if it does better than a standstill: data that move
+    farther in a step than it sees make it extrapolate, and its rollouts explode.
     """
     if data.steady:
         return "frame"
-    weights, _ = fit_linear_base(data.train, history)
-    over_space = weights.view(*weights.shape, *[1] * data.grid.dims)
     trajectories = data.train.read(range(min(len(data.train), _ROLLED_SAMPLES)))
-    truth = trajectories[:, history:]
-    predicted = rollout(
-        lambda past: (past * over_space).sum(dim=1), trajectories[:, :history], truth.shape[1]
+    shown, truth = trajectories[:, :history], trajectories[:, history:]
+
+    def rolled(rule: Callable[[Tensor], Tensor]) -> float:
+        error = rollout(rule, shown, truth.shape[1]) - truth
+        over = (0, 1, *range(3, truth.dim()))
+        share = error.square().sum(over) / truth.square().sum(over).clamp_min(1e-30)
+        return float(share.mean().sqrt())
+
+    boundary, over_space = data.grid.boundary, [1] * data.grid.dims
+    past, _ = fit_linear_base(data.train, history)
+    past = past.view(*past.shape, *over_space)
+    if rolled(lambda frames: (frames * past).sum(dim=1)) < _WELL_ROLLED:
+        return "linear"
+    scheme, constant, _ = fit_stencil_base(data.train, max(history, data.history) - 1)
+    constant = constant.view(-1, *over_space)
+    standing = rolled(lambda frames: frames[:, -1])
+    stepped = rolled(
+        lambda frames: stencil(pad(frames[:, -1], over_space, boundary), scheme) + constant
     )
-    error = (predicted - truth).square().sum() / truth.square().sum().clamp_min(1e-30)
-    return "linear" if float(error) < _WELL_ROLLED**2 else "stencil"
+    return "stencil" if stepped < standing else "increment"
 
 
 def fit_linear_base(
