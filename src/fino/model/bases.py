@@ -34,8 +34,8 @@ def choose_base(data: Dataset, history: int) -> str:
     Each rule is judged by what becomes of it when it is rolled out over training trajectories.
     Combining past frames is taken where it predicts them, as it does for waves that come back;
     elsewhere its small first error hides that it goes on with any error as if it were motion.
-    Then the best finite-difference scheme, if it does better than a standstill: data that move
-    farther in a step than it sees make it extrapolate, and its rollouts explode.
+    Then the best finite-difference scheme, unless it goes astray by more than the data's own
+    size: data that move farther in a step than it sees make it extrapolate, and it explodes.
     """
     if data.steady:
         return "frame"
@@ -55,11 +55,10 @@ def choose_base(data: Dataset, history: int) -> str:
         return "linear"
     scheme, constant, _ = fit_stencil_base(data.train, max(history, data.history) - 1)
     constant = constant.view(-1, *over_space)
-    standing = rolled(lambda frames: frames[:, -1])
     stepped = rolled(
         lambda frames: stencil(pad(frames[:, -1], over_space, boundary), scheme) + constant
     )
-    return "stencil" if stepped < standing else "increment"
+    return "stencil" if stepped < 1 else "increment"
 
 
 def fit_linear_base(
