@@ -31,6 +31,14 @@ def test_too_small_a_depth_is_flagged_and_the_depth_that_helps_is_named() -> Non
     )
 
 
+def test_a_history_that_carries_the_motion_is_named_beside_the_warning() -> None:
+    model = fino.build("fino", advection(), levels=0, width=4, history=6, predict="linear")
+    found = reach(model, advection())
+    assert found.enough is False
+    assert "this model sees 2: use levels = 3" in found.sentence
+    assert "past frames combined, brings the motion along" in found.sentence
+
+
 def test_a_sufficient_depth_passes() -> None:
     found = reach(fino.build("fino", advection(), levels=3, width=4), advection())
     assert found.enough is True

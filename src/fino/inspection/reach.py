@@ -64,6 +64,11 @@ def reach(model: Any, data: Dataset | None = None) -> Reach:
     enough = all(r >= c for r, c in zip(radius, cone.cells, strict=True))
     levels = None if enough else levels_that_see(getattr(model, "network", model), grid, cone.cells)
     words = _sentence(locality, cone.cells, enough, levels, data, cone.source)
+    if not enough and getattr(getattr(model, "settings", None), "predict", "") == "linear":
+        words += (
+            " What it adds to, past frames combined, brings the motion along;"
+            " that holds for motion that repeats as in its data, and for no other."
+        )
     return Reach(radius, length, cone.cells, cone.length, cone.source, enough, levels, words)
 
 
