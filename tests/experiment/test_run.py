@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager
 from itertools import islice
 
+import little_shelf
 import numpy as np
 import pytest
 import torch
@@ -25,35 +26,8 @@ from fino.model.store import model_hash
 from fino.streams import numpy_stream
 from fino.training.run import Run, resume
 
-RECIPE = """
-title = "Tiny"
-models = ["fino", "fno"]
-
-[data]
-problem = "advection"
-samples = 6
-stride_space = 2
-settings = { points = 32, frames = 12, duration = 0.2, beta = 1.0 }
-
-[model]
-history = 3
-
-[model.fino]
-width = 4
-levels = 1
-
-[model.fno]
-width = 4
-modes = 4
-layers = 1
-head = 8
-
-[train]
-steps = 4
-batch = 2
-threads = 1
-checkpoint_seconds = 0
-"""
+#: Six trajectories are enough here, and every step is a place to be killed at.
+RECIPE = little_shelf.RECIPE.replace("samples = 30", "samples = 6") + "checkpoint_seconds = 0\n"
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,9 @@ from torch import Tensor, nn
 
 from fino.data.dataset import Dataset
 from fino.evaluation.scores import Scores
-from fino.model.pretrained import PRETRAINED, Pretrained, on_shelf
+from fino.model.pretrained import Pretrained, near_name, on_shelf
 from fino.model.rollout import rollout
 from fino.model.store import load
-from fino.settings import did_you_mean
 from fino.training.shelf import reopen
 
 __all__ = ["Subject", "data_of_run", "read_json", "subject_from_shelf", "subject_of"]
@@ -174,8 +173,7 @@ def _folder_of(thing: Any) -> Path | None:
     else:
         return None
     if not folder.is_dir():
-        near = did_you_mean(str(folder), list(PRETRAINED))
-        hint = near if near.startswith("Did") else f"Train one with `fino train --out {folder}`."
+        hint = near_name(folder, otherwise=f"Train one with `fino train --out {folder}`.")
         raise ValueError(f"There is no run at {folder}. {hint}")
     if not (folder / "model").is_dir():
         raise ValueError(f"{folder} is not a whole run: it has no model. Train it again.")

@@ -35,7 +35,6 @@ class Task:
     bars: dict[int, float]
     settings: dict[str, Any] = field(default_factory=dict)
     train: dict[str, Any] = field(default_factory=dict)
-    models: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 #: The bars are the paper's error and half of it; a fifth and an eighth of the paper's.
@@ -202,7 +201,7 @@ def _trained(
 
     if (place / "settings.json").is_file():
         return resume(place, data, progress=show)
-    emulator = fino.build(model, data, seed=seed, **task.models.get(model, {}))
+    emulator = fino.build(model, data, seed=seed)
     return fino.fit(
         emulator,
         data,

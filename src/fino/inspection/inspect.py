@@ -29,9 +29,8 @@ from fino.inspection.stability import (
     step_amplification,
 )
 from fino.model.emulator import Emulator
-from fino.model.pretrained import PRETRAINED, Pretrained, on_shelf
+from fino.model.pretrained import Pretrained, near_name, on_shelf
 from fino.model.store import load
-from fino.settings import did_you_mean
 from fino.shapes import Trajectory
 from fino.streams import torch_stream
 
@@ -137,8 +136,7 @@ def find_model(
         return shelved.load(), *_solved(shelved, wants_data)
     folder = Path(folder)
     if not folder.exists():
-        near = did_you_mean(str(folder), list(PRETRAINED))
-        hint = near if near.startswith("Did") else "Give a run, a model folder or a name."
+        hint = near_name(folder, otherwise="Give a run, a model folder or a name.")
         raise ValueError(f"There is no model at {folder}. {hint}")
     if not (folder / "model").is_dir():
         return load(folder).eval(), None, {}

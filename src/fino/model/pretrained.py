@@ -41,6 +41,7 @@ __all__ = [
     "PRETRAINED",
     "SHELF",
     "Pretrained",
+    "near_name",
     "on_shelf",
     "plan_again",
     "pretrained",
@@ -140,6 +141,12 @@ def on_shelf(place: object) -> Pretrained | None:
         return None
     name = str(place)
     return Pretrained(name, SHELF / name) if name in PRETRAINED else None
+
+
+def near_name(place: object, otherwise: str) -> str:
+    """A hint for a place where nothing is: the model whose name is close to it, or `otherwise`."""
+    near = did_you_mean(str(place), list(PRETRAINED))
+    return near if near.startswith("Did") else otherwise
 
 
 def plan_again(card: Card, **changes: Any) -> Plan:
