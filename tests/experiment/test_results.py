@@ -128,9 +128,10 @@ def test_runs_that_are_missing_are_listed():
 
 
 def test_an_empty_page_says_so():
-    page = results_page({}, {}, {}, {}, {})
+    page = results_page({}, {}, {}, {}, {}, {})
     assert "No comparison has been run yet." in page and "**climate**: not run." in page
     assert "## Ablations\n\nNot run." in page
+    assert "## A short budget, every rival\n\nNot run." in page
 
 
 def test_a_diverged_run_is_told(scores):
@@ -144,6 +145,7 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     keep_scores(Scores.load(finished / "fno"), "ablation-gate-advection", "fino-gate-false")
     keep_scores(Scores.load(finished / "fino"), "ablation-gate-advection", "fino-gate-true")
     keep_scores(Scores.load(finished / "fino"), "horizon-advection", "fino")
+    keep_scores(Scores.load(finished / "fino"), "short-advection", "fino")
     written = write_results(tmp_path / "docs" / "results.md")
     page = written[0].read_text()
     for place in re.findall(r"\]\(([^)]+)\)", page):
@@ -153,6 +155,7 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     }
     assert "| advection |" in page and "not run" in page and "not shipped" in page
     assert "Does the gate help" in page and "Lowest: " in page
+    assert "with an eighth of the budget" in page
     assert "fino evaluate --pretrained advection" in page
 
 

@@ -31,6 +31,7 @@ def results_page(
     models: Mapping[str, Scores],
     ablations: Tasks,
     horizons: Tasks,
+    short: Tasks,
     figures: Mapping[str, str],
 ) -> str:
     """The whole page; `figures` says where each of them is: pareto, over-time, fields, horizon."""
@@ -48,10 +49,12 @@ def results_page(
         _shipped(models).markdown(),
         _picture(figures, "fields", "Truth, prediction and error of the shipped models"),
         "## Equal budgets\n",
-        _budgets(rows),
+        "Every model gets 20 CPU-minutes of training, validation included.\n",
+        _spent(rows),
         _side_by_side(rows, tasks).markdown(),
         _picture(figures, "pareto", "Error against the cost of a step"),
         _picture(figures, "over-time", "Error over time"),
+        *_short_budget(short),
         *_details(tasks, models),
         *_ablations(ablations),
         *_horizons(horizons, tasks, figures),
@@ -121,14 +124,27 @@ def _side_by_side(rows: Mapping[str, Mapping[str, Standing]], tasks: Tasks) -> T
     return Table("nRMSE on the test part", ("task", *names, "best floor"), tuple(cells), notes)
 
 
-def _budgets(rows: Mapping[str, Mapping[str, Standing]]) -> str:
+def _spent(rows: Mapping[str, Mapping[str, Standing]]) -> str:
     spent = [s.minutes for cases in rows.values() for s in cases.values() if s.minutes]
     if not spent:
-        return "Every model gets 20 CPU-minutes of training, validation included.\n"
-    return (
-        f"Every model gets 20 CPU-minutes of training, validation included; "
-        f"spent were {min(spent):.3g} to {max(spent):.3g}.\n"
-    )
+        return ""
+    low, high = f"{min(spent):.3g}", f"{max(spent):.3g}"
+    return f"Spent were {low if low == high else f'{low} to {high}'} CPU-minutes each.\n"
+
+
+def _short_budget(tasks: Tasks) -> list[str]:
+    """The same comparison for people in a hurry, where every rival and more seeds fit."""
+    parts = ["## A short budget, every rival\n"]
+    if not tasks:
+        return [*parts, "Not run.\n"]
+    rows = {task: standings(cases) for task, cases in tasks.items()}
+    return [
+        *parts,
+        "The same tasks, sizes and settings with an eighth of the budget.\n",
+        _spent(rows),
+        _bullets(summary(rows, tasks)),
+        _side_by_side(rows, tasks).markdown(),
+    ]
 
 
 def _details(tasks: Tasks, models: Mapping[str, Scores]) -> list[str]:

@@ -58,7 +58,8 @@ def write_results(
         for name, figure in drawings.items()
     }
     places = {name: f"figures/{path.name}" for name, path in written.items()}
-    page = results_page(tasks, models, saved("ablation-"), horizons, places)
+    short = {task.removeprefix("short-"): cases for task, cases in saved("short-").items()}
+    page = results_page(tasks, models, saved("ablation-"), horizons, short, places)
     out.write_text(page, encoding="utf-8")
     return [out, *written.values()]
 
