@@ -88,7 +88,7 @@ def test_the_paper_recipes_train_as_the_paper_does():
 def test_a_recipe_begins_from_its_base_and_from_another_one_if_told():
     recipe = read_recipe("ablation-gate")
     assert recipe.data.problem == "advection" and recipe.models == ("fino",)
-    assert recipe.train["cpu_seconds"] == 120 and recipe.data.stride_space == 8
+    assert recipe.train["cpu_seconds"] == 60 and recipe.data.stride_space == 8
     other = read_recipe("ablation-gate", ["base=laptop-diffusion-reaction-2d"])
     assert other.data.problem == "diffusion-reaction-2d" and "model.gate" in other.sweep
 
