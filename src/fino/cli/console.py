@@ -59,4 +59,9 @@ def progress(what: str, quiet: bool = False) -> Iterator[Callable[[float], None]
         console=Console(stderr=True),
     ) as bar:
         task = bar.add_task(what, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+        try:
+            yield lambda share: bar.update(task, completed=share)
+        except ValueError:
+            # What was asked is wrong: one line says so, and an empty bar above it says nothing.
+            bar.live.transient = bar.tasks[0].completed == 0
+            raise
