@@ -155,7 +155,7 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     }
     assert "| advection |" in page and "not run" in page and "not shipped" in page
     assert "Does the gate help" in page and "Lowest: " in page
-    assert "with a tenth of the budget" in page
+    assert "with a twentieth of the budget" in page
     assert "fino evaluate --pretrained advection" in page
 
 

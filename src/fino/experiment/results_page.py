@@ -140,7 +140,7 @@ def _short_budget(tasks: Tasks) -> list[str]:
     rows = {task: standings(cases) for task, cases in tasks.items()}
     return [
         *parts,
-        "The same tasks, sizes and settings with a tenth of the budget.\n",
+        "The same tasks, sizes and settings with a twentieth of the budget.\n",
         _spent(rows),
         _bullets(summary(rows, tasks)),
         _side_by_side(rows, tasks).markdown(),

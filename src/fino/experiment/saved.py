@@ -5,7 +5,7 @@
 
 So the tables of the results can be printed anywhere, without the runs.  A case is the name of a
 run in its recipe's folder; fino, fino-seed-1 and fino-seed-2 are three seeds of one row.  Tasks
-that begin with `ablation-`, `horizon-` or `short-` (a tenth of the budget) are kept in the same
+that begin with `ablation-`, `horizon-` or `short-` (a twentieth of the budget) are kept in the same
 way and stand in tables of their own.
 """
 
