@@ -175,13 +175,23 @@ def _ablations(ablations: Tasks) -> list[str]:
         return [*parts, "Not run.\n"]
     for name, cases in ablations.items():
         for result in comparisons_of(cases):
-            table = tables.comparison(replace(result, floors=()), ("nrmse",), costs=True)
-            title = f"{_recipe_title(name)} On {result.task}"
+            table = tables.comparison(_counted(result), ("nrmse",), costs=True)
+            title = f"{_recipe_title(name)} ({result.task})"
             parts.append(replace(table, title=title).markdown())
             here = {row.name for row in result.rows}
             rows = {n: row for n, row in standings(cases).items() if n in here}
             parts.append(_what_mattered(rows) if rows else "")
     return parts
+
+
+def _counted(result: Comparison) -> Comparison:
+    """Without floors, and without times: runs that shared a machine were not timed alike."""
+    wanted = ("parameters", "multiply_adds", "training_cpu_seconds")
+    rows = [
+        replace(row, cost={k: v for k, v in (row.cost or {}).items() if k in wanted})
+        for row in result.rows
+    ]
+    return replace(result, rows=tuple(rows), floors=())
 
 
 def _what_mattered(rows: Mapping[str, Standing]) -> str:
@@ -221,10 +231,13 @@ def _horizons(horizons: Tasks, tasks: Tasks, figures: Mapping[str, str]) -> list
             times = spans(task, scores, tasks)
             seen = far(scores, times)
             numbers = [Cell(f"{v:.3g}", v) for v in (seen.within, seen.end, seen.worst)]
-            rows.append((Cell(case), *numbers, Cell("yes" if seen.bounded else "NO")))
+            spent = (scores.model.get("training") or {}).get("cpu_seconds")
+            budget = Cell("–" if spent is None else f"{spent / 60:.3g}")
+            rows.append((Cell(case), budget, *numbers, Cell("yes" if seen.bounded else "NO")))
         first = next(iter(cases.values()))
         title = f"{first.data['name']}: {first.data['samples']} test samples, {times:.3g} times"
-        columns = ("run", "nRMSE where training ended", "at the end", "worst", "bounded")
+        ends = ("nRMSE where training ended", "at the end", "worst")
+        columns = ("run", "CPU-min", *ends, "bounded")
         note = f"Bounded: no sample diverged, the error stayed below {LOST:g} times the truth."
         parts.append(Table(title, columns, tuple(rows), (note,)).markdown())
     picture = "Error past the training horizon, which the dotted line marks"
