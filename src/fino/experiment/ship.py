@@ -1,6 +1,6 @@
 """Put a trained run in the box: weights, card and scores, small enough to travel with the package.
 
-    ship("/tmp/res/laptop-shallow-water/fino", "shallow-water")
+    ship("runs/laptop-shallow-water/fino", "shallow-water")
     → src/fino/model/weights/shallow-water/
 
 Everything on the card is read from the run folder, so the same run gives the same bytes.
