@@ -1,6 +1,6 @@
 """The scores of every compared run, kept with the package: results/TASK/CASE.json.
 
-    keep("runs/laptop-advection")         → results/advection/fino.json, fno.json, unet.json
+    keep("runs/laptop-advection")          → results/advection/fino.json, fno.json, unet.json
     comparisons()                          → one comparison for each task, seeds brought together
 
 So the tables of the results can be printed anywhere, without the runs.  A case is the name of a
