@@ -61,7 +61,7 @@ def progress(what: str, quiet: bool = False) -> Iterator[Callable[[float], None]
         task = bar.add_task(what, total=1.0)
         try:
             yield lambda share: bar.update(task, completed=share)
-        except ValueError:
+        except (ValueError, OSError):
             # What was asked is wrong: one line says so, and an empty bar above it says nothing.
             bar.live.transient = bar.tasks[0].completed == 0
             raise
