@@ -13,7 +13,7 @@ import rank_worker
 import torch
 
 import fino
-from fino.inference.processes import is_launched, joined
+from fino.inference.processes import Company, is_launched, joined
 from fino.model.rollout import rollout
 
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
@@ -71,6 +71,23 @@ def test_a_killed_process_ends_the_job_and_is_named(tmp_path: Path) -> None:
         f"fino: rank 2 of 3 ended or cannot be reached: its connection closed; rank {rank} stops."
         for rank in (0, 1)
     ]
+
+
+def test_a_neighbour_that_only_lost_another_is_not_named() -> None:
+    store = torch.distributed.HashStore()
+    store.set("lost/0", "2")
+    closed = RuntimeError("Connection closed by peer")
+    named = "rank 2 of 3 ended or cannot be reached: its connection closed; rank {} stops."
+    assert str(Company(1, 3, store).lost(0, closed)) == named.format(1)
+    assert str(Company(0, 3, store).lost(2, closed)) == named.format(0)
+
+
+@pytest.mark.parametrize("loser", [0, 1])
+def test_two_that_lost_each_other_both_stop_with_one_name(loser: int) -> None:
+    store = torch.distributed.HashStore()
+    store.set(f"lost/{1 - loser}", str(loser))
+    line = str(Company(loser, 2, store).lost(1 - loser, RuntimeError("Connection reset")))
+    assert line.startswith(f"rank {loser} of 2 ended or cannot be reached")
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -49,8 +50,33 @@ class Company:
         """What to raise when a neighbour no longer answers: names the rank that died first."""
         text = _first_line(error)
         cause = "its connection closed" if "onnection" in text else text
-        reason = f"rank {rank} of {self.size} ended or cannot be reached: {cause}"
+        first = self._behind(rank)
+        reason = f"rank {first} of {self.size} ended or cannot be reached: {cause}"
         return ConnectionError(f"{self._name_dead(reason)}; rank {self.rank} stops.")
+
+    def _behind(self, rank: int) -> int:
+        """Who died when `rank` no longer answers: it, or the one whom it lost itself.
+
+        gloo closes every connection of a rank that has lost one, so a living neighbour looks
+        dead too.  Each rank tells whom it lost; one that tells nothing is the dead one.
+        """
+        with suppress(Exception):
+            self.store.set(f"lost/{self.rank}", str(rank))
+            met = {self.rank}
+            while rank not in met and self._tells(rank):
+                met.add(rank)
+                rank = int(self.store.get(f"lost/{rank}"))
+        return rank
+
+    def _tells(self, rank: int) -> bool:
+        """Whether a rank says, within a beat, that it lost another; no need once one is named."""
+        # Asked again and again: a wait that ends in vain prints pages from inside torch.
+        end = time.monotonic() + _BEAT
+        while not (told := self.store.check([f"lost/{rank}"])):
+            if time.monotonic() > end or self.store.check([_DEAD]):
+                break
+            time.sleep(0.02)
+        return bool(told)
 
     def _name_dead(self, reason: str) -> str:
         with suppress(Exception):
@@ -120,6 +146,8 @@ def joined(backend: str = "gloo") -> Iterator[Company]:
         dist.barrier()
     except BaseException as error:
         company._name_dead(f"rank {rank} of {size} ended: {_first_line(error)}")
+        if rank == 0:
+            time.sleep(_BEAT)  # without torchrun the store lives here, and others still read it
         raise
     finally:
         company.leave()
