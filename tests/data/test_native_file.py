@@ -3,6 +3,7 @@
 import importlib.util
 import time
 
+import h5py
 import numpy as np
 import pytest
 from samples import noise
@@ -58,6 +59,17 @@ def test_a_flipped_bit_is_noticed_when_its_sample_is_read(tmp_path):
     assert damaged.read([2]).shape == (1, 5, 2, 8, 12)
     with pytest.raises(ValueError, match=r"b\.h5 is damaged: sample 3 does not match its checksum"):
         damaged.read([3], 0, 1)
+
+
+def test_another_layout_is_named_and_not_called_damaged(tmp_path):
+    path = tmp_path / "waves.h5"
+    save(sample_data(), path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["layout"] = 7
+    with pytest.raises(ValueError) as caught:
+        fino.open(path)
+    assert "it has layout 7 and this fino reads layout 1" in str(caught.value)
+    assert "damaged" not in str(caught.value)
 
 
 def test_a_large_irregular_split_still_fits_on_the_card(tmp_path):

@@ -119,6 +119,23 @@ def test_the_training_command_leads_to_the_same_model(line):
     assert tables["train"] == {"minutes": 1.0}
 
 
+@pytest.mark.parametrize(
+    ("drawn", "trained", "said"), [(1, 1, None), (1, 0, 1), (0, 2, 0), (None, 2, None)]
+)
+def test_the_training_command_draws_the_same_first_weights(line, drawn, trained, said):
+    folder, scores, _ = line
+    emulator = {k: v for k, v in scores.model["emulator"].items() if k != "seed"}
+    model = {
+        **scores.model,
+        "emulator": emulator if drawn is None else {**emulator, "seed": drawn},
+        "training": {**scores.model["training"], "seed": trained},
+    }
+    words = train_command("waves.h5", model, folder).split()
+    tables = parse_overrides(words[words.index("--model") + 2 : words.index("--out")])
+    assert tables["model"].get("seed") == said
+    assert tables["train"].get("seed", 0) == trained
+
+
 def test_planes_with_channels_and_rivals_have_a_page_too(make_run, make_waves):
     data = make_waves(points=(8, 8), channels=2)
     folders = [make_run(name, data=data, width=width) for name, width in (("a", 4), ("b", 6))]

@@ -37,6 +37,7 @@ def train(
     ----------
     overrides
         Any setting: `--model.width 48`, `--train.horizon 8`, `--train.optimizer adamw`.
+        `--train.seed 1` draws the first weights anew too.
     data
         The data file, as `fino generate` writes it or any that `fino.open` reads.
     model
@@ -93,7 +94,8 @@ def _fitted(
     from fino.training.settings import TrainingSettings
 
     data = fino.open(path)
-    model = fino.build(tables["model"].pop("name", name), data, **tables["model"])
+    chosen = {"seed": tables["train"].get("seed", 0), **tables["model"]}
+    model = fino.build(chosen.pop("name", name), data, **chosen)
     settings = settled(TrainingSettings(**tables["train"]), model, data)
     if not quiet:
         say(f"[bold]{data.card.title or data.card.name}[/bold] from {path}")

@@ -48,6 +48,9 @@ WELL_BOUNDARY = {
 _GREETING = b"fino data set: HDF5 in The Well's layout, described by the attribute 'card'.\n"
 _GREETING_ROOM = 512
 
+#: Rises when an older reader could no longer make sense of the file.
+_LAYOUT = 1
+
 _TEXT = h5py.string_dtype()
 
 #: Bytes that are copied at a time.
@@ -107,6 +110,7 @@ def write_native(
         recorded = hashlib.sha256(digests.tobytes()).hexdigest()
         _array(file.create_group("fino"), "sample_sha256", digests)
         words = {"card": card.to_json(), "hash": recorded, "labels": json.dumps(labels)}
+        file.attrs["layout"] = _LAYOUT
         for name, text in {**words, "seal": _seal(words)}.items():
             file.attrs[name] = np.frombuffer(text.encode(), dtype=np.uint8)
     with path.open("r+b") as begin:
@@ -224,6 +228,7 @@ def read_native(path: str | Path) -> Dataset:
     """Open a native file: the card is read, the arrays are mapped, nothing is loaded."""
     source = Path(path)
     with h5py.File(source, "r") as file:
+        _expect_layout(file)
         words = {name: _words(file.attrs[name]) for name in ("card", "hash", "labels")}
         if _words(file.attrs["seal"]) != _seal(words):
             raise ValueError("its card is damaged.")
@@ -253,6 +258,15 @@ def read_native(path: str | Path) -> Dataset:
         labels=tuple(json.loads(words["labels"])),
         recorded_hash=recorded,
     )
+
+
+def _expect_layout(file: h5py.File) -> None:
+    layout = int(file.attrs.get("layout", 1))  # the first one carried no number
+    if layout != _LAYOUT:
+        raise ValueError(
+            f"it has layout {layout} and this fino reads layout {_LAYOUT}. Open it with the fino "
+            "that wrote it, or generate it again."
+        )
 
 
 def mapped(array: Any, path: Path, shape: tuple[int, ...]) -> np.ndarray:

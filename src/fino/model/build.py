@@ -62,6 +62,7 @@ def build(
         edges=not all(grid.is_periodic) if edges is None else edges,
         steady=data.steady,
         dt=data.dt,
+        seed=seed,
     )
     shape = {
         "dims": grid.dims,

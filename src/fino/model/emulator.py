@@ -27,7 +27,7 @@ __all__ = ["Emulator", "EmulatorSettings"]
 
 
 class EmulatorSettings(Settings):
-    """How an emulator presents the data to its network."""
+    """How an emulator presents the data to its network, and what drew its first weights."""
 
     model: str
     fields: tuple[str, ...]
@@ -37,6 +37,7 @@ class EmulatorSettings(Settings):
     edges: bool = False
     steady: bool = False
     dt: float = 1.0
+    seed: int = 0
 
     @property
     def channels(self) -> int:

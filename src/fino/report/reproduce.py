@@ -52,6 +52,9 @@ def train_command(path: str, model: dict[str, Any], run: Path) -> str:
             words += [f"--model.{name}", _word(value)]
     for name in _FROM_MODEL:
         words += [f"--model.{name}", _word(emulator[name])]
+    seed = model.get("training", {}).get("seed", 0)
+    if emulator.get("seed", seed) != seed:  # unless told, weights are drawn with the training's
+        words += ["--model.seed", emulator["seed"]]
     nothing: dict[str, Any] = {}
     defaults = TrainingSettings(**nothing).model_dump(mode="json")
     for name, value in model.get("training", {}).items():
