@@ -148,8 +148,12 @@ def _mean_cost(costs: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _without_seed(model: dict[str, Any]) -> dict[str, Any]:
-    training = {k: v for k, v in model.get("training", {}).items() if k != "seed"}
-    return {**{k: v for k, v in model.items() if k != "sha256"}, "training": training}
+    """Everything but what was drawn: the seeds of weights and training, and the weights' hash."""
+    seeded = {
+        part: {k: v for k, v in model.get(part, {}).items() if k != "seed"}
+        for part in ("emulator", "training")
+    }
+    return {**{k: v for k, v in model.items() if k != "sha256"}, **seeded}
 
 
 def _names(models: list[dict[str, Any]]) -> list[str]:

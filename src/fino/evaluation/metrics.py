@@ -91,8 +91,8 @@ def correlation(prediction: Trajectory, truth: Trajectory, weights: Weights = No
     """
     p = prediction.double() - _mean(prediction, weights)[(..., *[None] * (truth.ndim - 3))]
     q = truth.double() - _mean(truth, weights)[(..., *[None] * (truth.ndim - 3))]
-    together, alone = _mean(p * q, weights), _rms(p, weights) * _rms(q, weights)
-    both_flat = (_rms(p, weights) == 0) & (_rms(q, weights) == 0)
+    together, sizes = _mean(p * q, weights), (_rms(p, weights), _rms(q, weights))
+    alone, both_flat = sizes[0] * sizes[1], (sizes[0] == 0) & (sizes[1] == 0)
     pattern = torch.where(alone > 0, together / alone, both_flat.double())
     return pattern.nan_to_num(nan=0.0)
 
@@ -244,4 +244,7 @@ def _mean(u: Tensor, weights: Weights) -> Tensor:
 
 
 def _rms(u: Tensor, weights: Weights) -> Tensor:
-    return _mean(u.double().square(), weights).sqrt()
+    if weights is not None:
+        return _mean(u.double().square(), weights).sqrt()
+    flat = u.double().flatten(start_dim=3)
+    return torch.linalg.vector_norm(flat, dim=-1) / flat.shape[-1] ** 0.5

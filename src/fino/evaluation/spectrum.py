@@ -37,12 +37,17 @@ def shells(space: tuple[int, ...]) -> Tensor:
 def spectrum(u: Trajectory) -> Tensor:
     """The energy in every shell of wavenumbers: (b, t, c, *space) → (b, t, c, k)."""
     space = tuple(u.shape[3:])
-    modes = torch.fft.fftn(u.double(), dim=tuple(range(3, u.ndim)))
-    points = modes[0, 0, 0].numel()
-    energy = (modes.abs() / points).square().flatten(start_dim=3)
-    index = shells(space).to(u.device).flatten()
-    count = int(index.max()) + 1
-    out = torch.zeros(*u.shape[:3], count, dtype=energy.dtype, device=u.device)
+    # A real field's modes m and −m are equal in size: half of the last axis tells both.
+    modes = torch.fft.rfftn(u.double(), dim=tuple(range(3, u.ndim)), norm="forward")
+    half = modes.shape[-1]
+    twice = torch.full((half,), 2.0, dtype=torch.float64, device=u.device)
+    twice[0] = 1.0
+    if space[-1] % 2 == 0:
+        twice[-1] = 1.0
+    energy = (torch.view_as_real(modes).square().sum(-1) * twice).flatten(start_dim=3)
+    every = shells(space)
+    index = every[..., :half].to(u.device).flatten()
+    out = torch.zeros(*u.shape[:3], int(every.max()) + 1, dtype=energy.dtype, device=u.device)
     return out.index_add_(-1, index, energy)
 
 

@@ -23,6 +23,9 @@ __all__ = ["Predict", "Tally", "tallied"]
 
 #: Values in one chunk of trajectories: enough to keep the machine busy, not to fill it.
 _CHUNK = 2**23
+#: Values that are scored at a time: they and what metrics make of them stay in the cache, which
+#: is several times faster than scoring a whole chunk at once.
+_PIECE = 2**18
 #: (history from the first frame on, steps) → the predicted frames.
 Predict = Callable[[Tensor, int], Tensor]
 
@@ -39,7 +42,13 @@ class Tally:
 
     def add(self, prediction: Tensor, truth: Tensor) -> None:
         """Score one chunk: (b, t, c, *space) ×2."""
+        size = max(1, _PIECE // max(1, truth[0].numel()))
+        for piece in zip(prediction.split(size), truth.split(size), strict=True):
+            self._add_piece(*piece)
+
+    def _add_piece(self, prediction: Tensor, truth: Tensor) -> None:
         self.broken += int((~prediction.isfinite().flatten(1).all(1)).sum())
+        prediction, truth = prediction.double(), truth.double()
         measured: dict[Any, Tensor] = {}
         for metric in self.metrics:
             key = (metric.each, metric.weighted)

@@ -110,11 +110,13 @@ class BestLag:
         chosen = np.unique(np.linspace(0, len(part) - 1, min(len(part), _LAG_SAMPLES)).astype(int))
         errors = torch.zeros(shown, dtype=torch.float64)
         for sample in chosen:
-            u = part.read([int(sample)]).double()
-            past, future = u[:, :shown], u[:, shown:]
+            frames = part.read([int(sample)])[0].double().flatten(1)
+            past, future = frames[:shown], frames[shown:]
+            # |p − f|² = |p|² + |f|² − 2 p·f of every past with every future frame, at once.
+            apart = past.square().sum(1)[:, None] + future.square().sum(1) - 2 * past @ future.T
+            steps = torch.arange(len(future))
             for lag in range(1, shown + 1):
-                copied = cls(data.grid, lag).trajectory(past, future.shape[1])
-                errors[lag - 1] += (copied - future).square().mean()
+                errors[lag - 1] += apart[shown - lag + steps % lag, steps].mean()
         return cls(data.grid, int(errors.argmin()) + 1)
 
     def __call__(self, history: Trajectory) -> Field:
