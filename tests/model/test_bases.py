@@ -77,6 +77,17 @@ def test_the_history_is_combined_where_it_repeats_and_a_scheme_taken_where_it_do
     assert choose_base(data, 6) == "stencil"
 
 
+def test_a_scheme_is_taken_where_it_and_the_history_both_predict():
+    """Logistic growth, alike in all cells: what the last frame tells needs no memory."""
+    start = np.random.default_rng(0).uniform(0.5, 0.9, (8, 1, 1, 1))
+    growth = np.exp(0.1 * np.arange(20))[None, :, None, None]
+    u = start * growth / (1 - start + start * growth) * np.ones(32)
+    data = fino.from_array(u, dt=0.1, extent=(0, 1), boundary="periodic")
+    _, left = fit_linear_base(data.train, 6)
+    assert float(left) < 1e-2, "combining would do as well"
+    assert choose_base(data, 6) == "stencil"
+
+
 def test_a_scheme_that_would_have_to_see_farther_is_not_built_upon():
     """Profiles move three cells a step; a scheme of three cells extrapolates and explodes."""
     draw = np.random.default_rng(0)

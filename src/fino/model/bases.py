@@ -23,7 +23,7 @@ __all__ = ["choose_base", "fit_linear_base", "fit_stencil_base"]
 _FIT_SAMPLES = 32
 _FIT_VALUES = 200_000
 
-#: Trajectories that rules are rolled out on, and the relative error that combining may have.
+#: Trajectories that rules are rolled out on, and the relative error of one that predicts them.
 _ROLLED_SAMPLES = 8
 _WELL_ROLLED = 0.05
 
@@ -32,9 +32,10 @@ def choose_base(data: Dataset, history: int) -> str:
     """What a network should add to: nothing, the last frame, past frames combined, or a scheme.
 
     Each rule is judged by what becomes of it when it is rolled out over training trajectories.
-    Combining past frames is taken where it predicts them, as it does for waves that come back;
-    elsewhere its small first error hides that it goes on with any error as if it were motion.
-    Then the best finite-difference scheme, unless it goes astray by more than the data's own
+    A finite-difference scheme that predicts them is best: what it leaves over is a function of
+    the last frame.  Combining past frames is taken where only that predicts them, as it does for
+    waves that come back; elsewhere its small first error hides that it goes on with any error as
+    if it were motion.  Then the scheme again, unless it goes astray by more than the data's own
     size: data that move farther in a step than it sees make it extrapolate, and it explodes.
     """
     if data.steady:
@@ -49,15 +50,17 @@ def choose_base(data: Dataset, history: int) -> str:
         return float(share.mean().sqrt())
 
     boundary, over_space = data.grid.boundary, [1] * data.grid.dims
-    past, _ = fit_linear_base(data.train, history)
-    past = past.view(*past.shape, *over_space)
-    if rolled(lambda frames: (frames * past).sum(dim=1)) < _WELL_ROLLED:
-        return "linear"
     scheme, constant, _ = fit_stencil_base(data.train, max(history, data.history) - 1)
     constant = constant.view(-1, *over_space)
     stepped = rolled(
         lambda frames: stencil(pad(frames[:, -1], over_space, boundary), scheme) + constant
     )
+    if stepped < _WELL_ROLLED:
+        return "stencil"
+    past, _ = fit_linear_base(data.train, history)
+    past = past.view(*past.shape, *over_space)
+    if rolled(lambda frames: (frames * past).sum(dim=1)) < _WELL_ROLLED:
+        return "linear"
     return "stencil" if stepped < 1 else "increment"
 
 
