@@ -53,9 +53,12 @@ def evaluate(
     json
         Print the scores as JSON.
     """
+    from fino.allocator import keep_freed_memory
     from fino.cli.console import progress, say, table
     from fino.evaluation.evaluate import evaluate as scored
     from fino.evaluation.runs import subject_of
+
+    keep_freed_memory()
 
     shelved = _shelved(run, pretrained)
     if shelved is not None:
