@@ -59,7 +59,6 @@ def evaluate(
     from fino.evaluation.runs import subject_of
 
     keep_freed_memory()
-
     shelved = _shelved(run, pretrained)
     if shelved is not None:
         _again(shelved, data, samples, out, quiet=json)
