@@ -155,7 +155,10 @@ def draw_bound(stable: Stability) -> Figure:
             bound.spread, color=INK, linestyle=":", linewidth=1.2, label="spread of the data"
         )
         axes.set(yscale="log", xlabel="step K", ylabel="error / spread of each channel")
-        axes.set_title(f"Proposition 1 is {bound.verdict}: useful for {bound.useful_steps} steps")
+        axes.set_title(
+            f"Proposition 1 is {bound.verdict}: below the data's spread for {bound.useful_steps} "
+            f"of {len(steps)} steps"
+        )
         axes.grid(True)
         axes.legend(loc="best")
         return figure
