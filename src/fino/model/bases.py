@@ -8,7 +8,11 @@ A network that adds to such a rule need not learn what the rule already knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +21,7 @@ from fino.data.dataset import Dataset, Part
 from fino.model.convolution import pad, stencil
 from fino.model.rollout import rollout
 
-__all__ = ["choose_base", "fit_linear_base", "fit_stencil_base"]
+__all__ = ["Base", "choose_base", "fit_base", "fit_linear_base", "fit_stencil_base"]
 
 #: Trajectories and numbers that a least-squares fit looks at.
 _FIT_SAMPLES = 32
@@ -28,7 +32,46 @@ _ROLLED_SAMPLES = 8
 _WELL_ROLLED = 0.05
 
 
-def choose_base(data: Dataset, history: int) -> str:
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A rule as it was fitted; `frame` (nothing) and `increment` (the last frame) need no fit.
+
+        û_{t+1} = Σ_k past_k u_{t−k}        or        û_{t+1} = scheme ∗ u_t + constant
+
+    `spread` is the size of what it leaves over, channel by channel.
+    """
+
+    kind: str
+    past: Tensor | None = None
+    scheme: Tensor | None = None
+    constant: Tensor | None = None
+    spread: Tensor | None = None
+
+    def __call__(self, frames: Tensor, boundary: tuple[str, ...]) -> Tensor:
+        """(b, K, c, *space) → (b, c, *space), of a fitted rule."""
+        one = (1,) * len(boundary)
+        if self.past is not None:
+            return (frames * self.past.view(*self.past.shape, *one)).sum(dim=1)
+        assert self.scheme is not None and self.constant is not None
+        stepped = stencil(pad(frames[:, -1], one, boundary), self.scheme)
+        return stepped + self.constant.view(-1, *one)
+
+
+def fit_base(kind: str, data: Dataset, history: int) -> Base:
+    """The rule of this kind, fitted where the task begins: after the frames that are given."""
+    first = max(history, data.history)
+    if data.steady:
+        return Base(kind)
+    if kind == "linear":
+        past, spread = fit_linear_base(data.train, history, first - history)
+        return Base(kind, past=past, spread=spread, constant=torch.zeros_like(spread))
+    if kind == "stencil":
+        scheme, constant, spread = fit_stencil_base(data.train, first - 1)
+        return Base(kind, scheme=scheme, constant=constant, spread=spread)
+    return Base(kind)
+
+
+def choose_base(data: Dataset, history: int) -> Base:
     """What a network should add to: nothing, the last frame, past frames combined, or a scheme.
 
     Each rule is judged by what becomes of it when it is rolled out over training trajectories.
@@ -39,29 +82,25 @@ def choose_base(data: Dataset, history: int) -> str:
     size: data that move farther in a step than it sees make it extrapolate, and it explodes.
     """
     if data.steady:
-        return "frame"
+        return Base("frame")
+    scheme = fit_base("stencil", data, history)
+    stepped = _rolled_error(scheme, data, history)
+    if stepped < _WELL_ROLLED:
+        return scheme
+    combined = fit_base("linear", data, history)
+    if _rolled_error(combined, data, history) < _WELL_ROLLED:
+        return combined
+    return scheme if stepped < 1 else Base("increment")
+
+
+def _rolled_error(base: Base, data: Dataset, history: int) -> float:
+    """The error of a rule alone, relative to the fields, over whole training trajectories."""
     trajectories = data.train.read(range(min(len(data.train), _ROLLED_SAMPLES)))
     shown, truth = trajectories[:, :history], trajectories[:, history:]
-
-    def rolled(rule: Callable[[Tensor], Tensor]) -> float:
-        error = rollout(rule, shown, truth.shape[1]) - truth
-        over = (0, 1, *range(3, truth.dim()))
-        share = error.square().sum(over) / truth.square().sum(over).clamp_min(1e-30)
-        return float(share.mean().sqrt())
-
-    boundary, over_space = data.grid.boundary, [1] * data.grid.dims
-    scheme, constant, _ = fit_stencil_base(data.train, max(history, data.history) - 1)
-    constant = constant.view(-1, *over_space)
-    stepped = rolled(
-        lambda frames: stencil(pad(frames[:, -1], over_space, boundary), scheme) + constant
-    )
-    if stepped < _WELL_ROLLED:
-        return "stencil"
-    past, _ = fit_linear_base(data.train, history)
-    past = past.view(*past.shape, *over_space)
-    if rolled(lambda frames: (frames * past).sum(dim=1)) < _WELL_ROLLED:
-        return "linear"
-    return "stencil" if stepped < 1 else "increment"
+    error = rollout(lambda frames: base(frames, data.grid.boundary), shown, truth.shape[1]) - truth
+    over = (0, 1, *range(3, truth.dim()))
+    share = error.square().sum(over) / truth.square().sum(over).clamp_min(1e-30)
+    return float(share.mean().sqrt())
 
 
 def fit_linear_base(
@@ -99,8 +138,9 @@ def fit_stencil_base(
     boundary, channels = part.data.grid.boundary, part.data.channels
     gram, cells = torch.zeros(()), 0
     for u, thin in _trajectories_to_fit(part, start):
-        taps, following = _taps(u[:-1], boundary), u[1:].transpose(0, 1).flatten(1)
-        both = torch.cat([taps, torch.ones_like(taps[:1]), following])[:, ::thin]
+        taps = _taps(u[:-1], boundary, thin)
+        following = u[1:].transpose(0, 1).flatten(1)[:, ::thin]
+        both = torch.cat([taps, torch.ones_like(taps[:1]), following])
         gram, cells = gram + both @ both.T, cells + both.shape[1]
     past, mixed = gram[:-channels, :-channels], gram[:-channels, -channels:]
     weights = torch.linalg.solve(past + ridge * past.diagonal().diag(), mixed)
@@ -119,12 +159,14 @@ def _trajectories_to_fit(part: Part, start: int) -> Iterator[tuple[Tensor, int]]
         yield u, max(1, count * u[:, 0].numel() // _FIT_VALUES) | 1
 
 
-def _taps(u: Tensor, boundary: tuple[str, ...]) -> Tensor:
-    """What a stencil of radius one sees at every cell: (t, c, *space) → (c · 3^d, t · cells)."""
-    dims = len(boundary)
-    padded = pad(u, (1,) * dims, boundary)
-    for axis in range(2, 2 + dims):
-        padded = padded.unfold(axis, 3, 1)
-    return padded.permute(1, *range(2 + dims, 2 + 2 * dims), 0, *range(2, 2 + dims)).reshape(
-        u.shape[1] * 3**dims, -1
-    )
+def _taps(u: Tensor, boundary: tuple[str, ...], thin: int) -> Tensor:
+    """What a stencil of radius one sees at every `thin`-th cell: (t, c, *space) → (c · 3^d, n)."""
+    frames, _, *space = u.shape
+    padded = pad(u, (1,) * len(space), boundary).transpose(0, 1)
+    cells = torch.arange(0, frames * math.prod(space), thin)
+    frame, *place = torch.unravel_index(cells, (frames, *space))
+    seen = []
+    for offset in product(range(3), repeat=len(space)):
+        there: list[Any] = [p + o for p, o in zip(place, offset, strict=True)]
+        seen.append(padded[(slice(None), frame, *there)])
+    return torch.stack(seen, dim=1).flatten(0, 1)

@@ -16,7 +16,7 @@ from fino.data.lightcone import light_cone
 from fino.data.normalize import Scaling, fit_frames, fit_increments
 from fino.locality import Locality
 from fino.model import MODELS
-from fino.model.bases import choose_base, fit_linear_base, fit_stencil_base
+from fino.model.bases import Base, choose_base, fit_base
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.settings import did_you_mean
 
@@ -53,11 +53,12 @@ def build(
             f"history {history} leaves nothing to predict in trajectories of {data.frames} frames. "
             f"Use a history between 1 and {data.frames - 1}."
         )
+    base = choose_base(data, history) if predict is None else fit_base(predict, data, history)
     emulator_settings = EmulatorSettings(
         model=name,
         fields=data.fields,
         history=history,
-        predict=predict or choose_base(data, history),  # type: ignore[arg-type]
+        predict=base.kind,  # type: ignore[arg-type]
         coordinates=data.steady if coordinates is None else coordinates,
         edges=not all(grid.is_periodic) if edges is None else edges,
         steady=data.steady,
@@ -75,7 +76,7 @@ def build(
         torch.manual_seed(seed)
         network = network_class(**shape, **settings)
     emulator = Emulator(network, emulator_settings, grid)
-    _fit_scaling(emulator, data)
+    _fit_scaling(emulator, data, base)
     return emulator
 
 
@@ -120,27 +121,23 @@ def levels_to_see(name: str, data: Dataset, settings: dict[str, Any]) -> int:
     return allowed
 
 
-def _fit_scaling(emulator: Emulator, data: Dataset) -> None:
+def _fit_scaling(emulator: Emulator, data: Dataset, base: Base) -> None:
     """Statistics of the training part: of what goes in, and of what the network has to say."""
-    predict, history = emulator.settings.predict, emulator.history
     # The task begins after the frames that are given, however few of them the model looks at.
-    first = max(history, data.history)
+    first = max(emulator.history, data.history)
     if data.steady:
         given, wanted = fit_frames(data.train, 0, 1), fit_frames(data.train, 1, 1)
-    elif predict == "frame":
+    elif base.kind == "frame":
         given, wanted = fit_frames(data.train), fit_frames(data.train, first)
-    elif predict == "increment":
+    elif base.kind == "increment":
         given, wanted = fit_frames(data.train), fit_increments(data.train, first - 1)
     else:
-        given = fit_frames(data.train)
-        if predict == "linear":
-            weights, spread = fit_linear_base(data.train, history, first - history)
-            emulator.base.copy_(weights)
-            constant = torch.zeros_like(spread)
-        else:
-            weights, constant, spread = fit_stencil_base(data.train, first - 1)
-            emulator.scheme.copy_(weights)
-        wanted = Scaling(constant, spread)
+        assert base.constant is not None and base.spread is not None
+        given, wanted = fit_frames(data.train), Scaling(base.constant, base.spread)
+        if base.past is not None:
+            emulator.base.copy_(base.past)
+        if base.scheme is not None:
+            emulator.scheme.copy_(base.scheme)
     emulator.input_mean.copy_(given.mean)
     emulator.input_std.copy_(given.std)
     emulator.output_mean.copy_(wanted.mean)
