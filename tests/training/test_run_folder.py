@@ -13,6 +13,7 @@ from little_data import blobs, little_fino, waves
 
 import fino
 import fino.training
+from fino.training import choices
 from fino.training.choices import explained, settled
 from fino.training.loss import validate
 from fino.training.overrides import merged, parse_overrides, read_tables
@@ -190,3 +191,44 @@ def test_mistakes_in_a_recipe_get_one_line(tmp_path):
         recipe.write_text(text)
         with pytest.raises(ValueError, match=answer.replace("'", ".")):
             read_tables(recipe)
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds_a_rollout", "often", "many"),
+    [
+        ({"cpu_seconds": 60}, 1e-4, 10, 16),
+        ({"cpu_seconds": 60}, 0.1, 10, 6),
+        ({"cpu_seconds": 60}, 0.3, 5, 4),
+        ({"minutes": 1}, 100.0, 3, 4),
+        ({"minutes": 60, "cpu_seconds": 60}, 0.3, 5, 4),
+        ({"steps": 10}, 100.0, 10, 16),
+        ({"cpu_seconds": 60, "validations": 2}, 0.1, 2, 16),
+        ({"cpu_seconds": 60, "validation_samples": 16}, 0.1, 3, 16),
+        ({"cpu_seconds": 60, "validations": 9, "validation_samples": 8}, 100.0, 9, 8),
+    ],
+)
+def test_judging_takes_at_most_a_tenth_of_a_budget_of_time(
+    asked, seconds_a_rollout, often, many, monkeypatch
+):
+    data = blobs()
+    model = fino.build("fino", data, width=4, levels=0, history=2)
+    monkeypatch.setattr(choices, "_rollout_seconds", lambda model, data: seconds_a_rollout)
+    chosen = settled(TrainingSettings(**asked), model, data)
+    assert (chosen.validations, chosen.validation_samples) == (often, many)
+    assert f"judged {often} times by {many} rollouts" in explained(chosen, model, data)[-1]
+
+
+def test_processes_that_work_together_do_not_measure_each_for_itself(monkeypatch):
+    data = blobs()
+    model = fino.build("fino", data, width=4, levels=0, history=2)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(choices, "_rollout_seconds", lambda model, data: 100.0)
+    chosen = settled(TrainingSettings(cpu_seconds=60), model, data)
+    assert (chosen.validations, chosen.validation_samples) == (10, 16)
+
+
+def test_the_cost_of_a_rollout_grows_with_its_length():
+    model = fino.build("fino", blobs(frames=8), width=4, levels=0, history=2)
+    short, long = (choices._rollout_seconds(model, blobs(frames=n)) for n in (8, 800))
+    assert 0 < short < long

@@ -148,9 +148,10 @@ def _mean_cost(costs: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _without_seed(model: dict[str, Any]) -> dict[str, Any]:
-    """Everything but what was drawn: the seeds of weights and training, and the weights' hash."""
+    """Everything but what was drawn or timed: seeds, the weights' hash, how often it was judged."""
+    by_chance = ("seed", "validations", "validation_samples")
     seeded = {
-        part: {k: v for k, v in model.get(part, {}).items() if k != "seed"}
+        part: {k: v for k, v in model.get(part, {}).items() if k not in by_chance}
         for part in ("emulator", "training")
     }
     return {**{k: v for k, v in model.items() if k != "sha256"}, **seeded}

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
+
+import torch
 
 from fino.data.dataset import Dataset
 from fino.data.lightcone import light_cone
+from fino.inference.processes import is_launched
 from fino.model.emulator import Emulator
-from fino.training.settings import TrainingSettings
+from fino.training.settings import VALIDATION_SAMPLES, VALIDATIONS, TrainingSettings
 
 __all__ = ["explained", "settled"]
 
 #: Cells that one step looks at; small batches and many cheap steps did best in the search.
 _CELLS_A_STEP = 8192
+#: The share of a budget of time that validation may take, and what it never falls below.
+_JUDGING = 0.1
+_FEWEST_SAMPLES, _FEWEST_VALIDATIONS = 4, 3
 DEFAULT_MINUTES = 5.0
 
 
@@ -31,6 +38,8 @@ def settled(settings: TrainingSettings, model: Emulator, data: Dataset) -> Train
             f"history {model.history} leaves nothing to predict in trajectories of "
             f"{data.frames} frames. Use a shorter history."
         )
+    if settings.validations is None or settings.validation_samples is None:
+        changes.update(_validation(settings.changed(**changes), model, data))
     if settings.horizon is not None and settings.horizon > ahead:
         changes["horizon"] = ahead
         if ahead == 1 and settings.gradient == "pushforward":
@@ -38,6 +47,39 @@ def settled(settings: TrainingSettings, model: Emulator, data: Dataset) -> Train
     if len(data.train) == 0:
         raise ValueError(f"the train part of {data.card.name} is empty. Use data.with_split(…).")
     return settings.changed(**changes) if changes else settings
+
+
+def _validation(settings: TrainingSettings, model: Emulator, data: Dataset) -> dict[str, int]:
+    """How often to judge the model, and by how many whole rollouts.
+
+    They may take a tenth of a budget of time: in the plane a few of them can cost more than a
+    minute of training.  Fewer trajectories come first, then fewer validations.
+    """
+    often = settings.validations or VALIDATIONS
+    many = settings.validation_samples or VALIDATION_SAMPLES
+    seconds = [s for s in (settings.cpu_seconds, 60 * (settings.minutes or 0)) if s]
+    # Processes that measure for themselves would disagree and wait for one another forever.
+    if seconds and settings.device == "cpu" and not is_launched():
+        rollouts = _JUDGING * min(seconds) / _rollout_seconds(model, data)
+        if settings.validation_samples is None:
+            many = max(_FEWEST_SAMPLES, min(many, int(rollouts / often)))
+        if settings.validations is None:
+            often = max(_FEWEST_VALIDATIONS, min(often, int(rollouts / many)))
+    return {"validations": often, "validation_samples": many}
+
+
+def _rollout_seconds(model: Emulator, data: Dataset) -> float:
+    """The CPU time of one rollout to the end of a trajectory, from two steps of a few of them."""
+    part = data.validation if len(data.validation) else data.train
+    given = max(model.history, data.history)
+    shown = part.read(range(min(len(part), _FEWEST_SAMPLES)), given - model.history, model.history)
+    with torch.no_grad():
+        model(shown)  # what only the first step costs
+        began = time.process_time()
+        for _ in range(2):
+            model(shown)
+        spent = time.process_time() - began
+    return max(1e-9, spent / (2 * len(shown)) * (data.frames - given))
 
 
 def explained(settings: TrainingSettings, model: Emulator, data: Dataset) -> list[str]:
@@ -73,7 +115,10 @@ def explained(settings: TrainingSettings, model: Emulator, data: Dataset) -> lis
         f"{settings.optimizer} at {settings.learning_rate:g} ({settings.schedule}), "
         f"symmetries used: {', '.join(moves) or 'none'}"
     )
-    lines.append(f"budget: {_budget(settings)}")
+    lines.append(
+        f"budget: {_budget(settings)}; judged {settings.validations} times by "
+        f"{settings.validation_samples} rollouts"
+    )
     return lines
 
 

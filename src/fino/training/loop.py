@@ -31,7 +31,7 @@ from fino.training.loss import Judgement, Unroll, validate
 from fino.training.optimizers import Optimizers, make_optimizer
 from fino.training.processes import ALONE, Processes
 from fino.training.schedule import horizon_at, learning_rate_at
-from fino.training.settings import TrainingSettings
+from fino.training.settings import VALIDATION_SAMPLES, VALIDATIONS, TrainingSettings
 
 __all__ = ["Happened", "State", "begin", "train"]
 
@@ -93,7 +93,8 @@ def train(
     judged = _validation_trajectories(emulator, data, settings)
     state.clock.resume()
     share = _share(state, settings, steps, processes)
-    validations = int(share * settings.validations)
+    often = settings.validations or VALIDATIONS
+    validations = int(share * often)
     while share < 1 and not _is_stale(state, settings):
         learning_rate = learning_rate_at(share, settings)
         horizon = horizon_at(share, longest, settings.grow_from)
@@ -118,8 +119,8 @@ def train(
         state.loss = _smooth(state.loss, float(processes.mean(loss)))
         share = _share(state, settings, steps, processes)
         judgement, improved = None, False
-        if int(share * settings.validations) > validations:
-            validations = int(share * settings.validations)
+        if int(share * often) > validations:
+            validations = int(share * often)
             judgement, improved = _judge(state, judged, processes)
         yield Happened(
             step=state.step,
@@ -148,7 +149,7 @@ def _validation_trajectories(
 ) -> Tensor:
     """What models are chosen by; the training part itself where there is no validation part."""
     part = data.validation if len(data.validation) else data.train
-    count = min(len(part), settings.validation_samples)
+    count = min(len(part), settings.validation_samples or VALIDATION_SAMPLES)
     return part.read(range(count), frames_skipped(emulator, data)).to(settings.device)
 
 

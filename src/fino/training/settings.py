@@ -12,8 +12,11 @@ from pydantic import Field, model_validator
 
 from fino.settings import Settings
 
-__all__ = ["TrainingSettings"]
+__all__ = ["VALIDATIONS", "VALIDATION_SAMPLES", "TrainingSettings"]
 
+#: How often a model is judged, and by how many rollouts, where their cost does not matter.
+VALIDATIONS = 10
+VALIDATION_SAMPLES = 16
 
 _USUAL: dict[str, dict[str, Any]] = {
     "soap": {"learning_rate": 1e-2, "momentum": (0.95, 0.95)},
@@ -28,7 +31,8 @@ class TrainingSettings(Settings):
 
     Budget: the first of `minutes` (wall clock), `cpu_seconds`, `steps`, `epochs` to run out ends
     the run, and the schedules stretch over it.  `horizon` is the longest unroll; None is the
-    whole trajectory.  `noise` is in units of the fields' own spread.
+    whole trajectory.  `noise` is in units of the fields' own spread.  Left open, `validations`
+    and `validation_samples` are such that judging takes at most a tenth of a budget of time.
     """
 
     seed: int = 0
@@ -59,8 +63,8 @@ class TrainingSettings(Settings):
     clip: float | None = Field(1.0, gt=0)
     average: float = Field(0.0, ge=0, lt=1)
 
-    validations: int = Field(10, ge=1)
-    validation_samples: int = Field(16, ge=1)
+    validations: int | None = Field(None, ge=1)
+    validation_samples: int | None = Field(None, ge=1)
     patience: int | None = Field(None, ge=1)
     checkpoint_seconds: float = Field(20.0, ge=0)
 
