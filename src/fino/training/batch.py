@@ -22,7 +22,7 @@ from fino.training.augment import augment
 from fino.training.crops import crop_sizes, draw_crop
 from fino.training.settings import TrainingSettings
 
-__all__ = ["Batch", "draw_batch", "frames_skipped"]
+__all__ = ["Batch", "draw_batch", "frames_skipped", "judging_part"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ def frames_skipped(emulator: Emulator, data: Dataset) -> int:
     The task begins after the frames that are given, so what is learned is what is judged.
     """
     return max(0, data.history - emulator.history)
+
+
+def judging_part(data: Dataset) -> Part:
+    """What models are chosen by; the training part itself where there is no validation part."""
+    return data.validation if len(data.validation) else data.train
 
 
 def draw_batch(

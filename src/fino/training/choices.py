@@ -12,6 +12,7 @@ from fino.data.dataset import Dataset
 from fino.data.lightcone import light_cone
 from fino.inference.processes import is_launched
 from fino.model.emulator import Emulator
+from fino.training.batch import frames_skipped, judging_part
 from fino.training.settings import VALIDATION_SAMPLES, VALIDATIONS, TrainingSettings
 
 __all__ = ["explained", "settled"]
@@ -38,14 +39,14 @@ def settled(settings: TrainingSettings, model: Emulator, data: Dataset) -> Train
             f"history {model.history} leaves nothing to predict in trajectories of "
             f"{data.frames} frames. Use a shorter history."
         )
+    if len(data.train) == 0:
+        raise ValueError(f"the train part of {data.card.name} is empty. Use data.with_split(…).")
     if settings.validations is None or settings.validation_samples is None:
         changes.update(_validation(settings.changed(**changes), model, data))
     if settings.horizon is not None and settings.horizon > ahead:
         changes["horizon"] = ahead
         if ahead == 1 and settings.gradient == "pushforward":
             changes["gradient"] = "full"
-    if len(data.train) == 0:
-        raise ValueError(f"the train part of {data.card.name} is empty. Use data.with_split(…).")
     return settings.changed(**changes) if changes else settings
 
 
@@ -70,16 +71,15 @@ def _validation(settings: TrainingSettings, model: Emulator, data: Dataset) -> d
 
 def _rollout_seconds(model: Emulator, data: Dataset) -> float:
     """The CPU time of one rollout to the end of a trajectory, from two steps of a few of them."""
-    part = data.validation if len(data.validation) else data.train
-    given = max(model.history, data.history)
-    shown = part.read(range(min(len(part), _FEWEST_SAMPLES)), given - model.history, model.history)
+    part, skipped = judging_part(data), frames_skipped(model, data)
+    shown = part.read(range(min(len(part), _FEWEST_SAMPLES)), skipped, model.history)
     with torch.no_grad():
         model(shown)  # what only the first step costs
         began = time.process_time()
         for _ in range(2):
             model(shown)
         spent = time.process_time() - began
-    return max(1e-9, spent / (2 * len(shown)) * (data.frames - given))
+    return max(1e-9, spent / (2 * len(shown)) * (data.frames - skipped - model.history))
 
 
 def explained(settings: TrainingSettings, model: Emulator, data: Dataset) -> list[str]:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fino.data.dataset import Dataset
 from fino.model.emulator import Emulator
-from fino.training.batch import draw_batch, frames_skipped
+from fino.training.batch import draw_batch, frames_skipped, judging_part
 from fino.training.budget import Clock, share_spent, steps_allowed
 from fino.training.guards import (
     batch_complaint,
@@ -147,8 +147,8 @@ def _share(
 def _validation_trajectories(
     emulator: Emulator, data: Dataset, settings: TrainingSettings
 ) -> Tensor:
-    """What models are chosen by; the training part itself where there is no validation part."""
-    part = data.validation if len(data.validation) else data.train
+    """What models are chosen by: whole trajectories, as many as the settings say."""
+    part = judging_part(data)
     count = min(len(part), settings.validation_samples or VALIDATION_SAMPLES)
     return part.read(range(count), frames_skipped(emulator, data)).to(settings.device)
 
