@@ -13,6 +13,9 @@ norm divides by statistics of the whole field and of the other samples, and the 
 neither local nor a map of one sample; in use it divides by stored numbers and is local again.
 The default is no normalisation, since the emulator scales its fields; `norm="batch"` is
 PDEBench's, and `locality` says which of the two cases holds at the moment.
+
+Activation: PDEBench's is tanh, which saturates and makes long training unstable where no norm
+holds it; the default is GELU.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ class UNetSettings(NetworkSettings):
 
     width: int = Setting(32, ge=1)
     levels: int = Setting(4, ge=0)
-    activation: Activation = "tanh"
+    activation: Activation = "gelu"
     norm: Literal["none", "batch"] = "none"
 
 
