@@ -85,8 +85,9 @@ def _depth(
 ) -> dict[str, Any]:
     """Levels that see far enough and, for a FINO of which nothing is said, a lean shape.
 
-    Few channels and many cheap steps of training did best in every search.  Where the history
-    itself carries the motion, what is left over is small and local, and no level is needed.
+    Few channels and many cheap steps of training did best in most searches.  Where the history
+    itself carries the motion, what is left over is small and local, and no level is needed.  With
+    levels GELU did better than the paper's ReLU, by up to a third.
     """
     chosen: dict[str, Any] = {}
     lean = name == "fino" and not {"width", "blocks", "levels"} & set(settings)
@@ -94,8 +95,10 @@ def _depth(
         return {"width": 16, "levels": 0, "blocks": 3}
     if "levels" in inspect.signature(MODELS[name]).parameters and "levels" not in settings:
         chosen["levels"] = levels_to_see(name, data, {**shape, **settings})
-    if lean:
-        chosen.update(width=16, blocks=1 if chosen["levels"] else 2)
+    if lean and chosen["levels"]:
+        chosen.update(width=16, blocks=1, activation="gelu")
+    elif lean:
+        chosen.update(width=16, blocks=2)
     return chosen
 
 

@@ -1,0 +1,63 @@
+"""What `build` chooses from the data alone: reach first, then the shape that did best."""
+
+import numpy as np
+import pytest
+import torch
+
+import fino
+
+
+def wave(cells_a_step: float, points: int = 64, frames: int = 14):
+    """Waves of two lengths that travel to the right on a ring, at speeds that differ by a fifth.
+
+    Two speeds, so that no combination of past frames and no short scheme explains everything.
+    """
+    x, t = np.arange(points) / points, np.arange(frames)
+    draw = np.random.default_rng(0)
+    u = np.zeros((12, frames, 1, points))
+    for sample in u:
+        for k, speed in ((1, 1.0), (3, 0.8), (7, 0.9)):
+            shift = speed * cells_a_step / points * t[:, None] + draw.random()
+            sample[:, 0] += draw.normal() * np.sin(2 * np.pi * k * (x - shift)) ** 3
+    return fino.from_array(u, dt=1.0, extent=(0, 1), boundary="periodic")
+
+
+def shape(model):
+    s = model.network.settings
+    return s.levels, s.blocks, s.width, s.activation
+
+
+def test_slow_data_get_no_levels_and_the_papers_activation():
+    model = fino.build("fino", wave(0.5), predict="increment", history=2)
+    assert shape(model) == (0, 2, 16, "relu")
+
+
+def test_fast_data_get_levels_that_see_far_enough_and_are_smooth():
+    data = wave(12.0)
+    model = fino.build("fino", data, predict="increment", history=2)
+    levels, blocks, width, activation = shape(model)
+    assert levels > 0 and (blocks, width, activation) == (1, 16, "gelu")
+    fewer = fino.build("fino", data, predict="increment", history=2, levels=levels - 1)
+    assert fewer.locality.radius[0] < 12 <= model.locality.radius[0]
+
+
+def test_a_steady_problem_gets_every_level_its_grid_allows():
+    pairs = torch.randn(8, 2, 1, 32, 32)
+    data = fino.from_array(pairs, dt=1.0, extent=(0, 1), boundary="dirichlet", steady=True)
+    model = fino.build("fino", data)
+    assert shape(model) == (3, 1, 16, "gelu")
+    assert model.settings.coordinates
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"activation": "relu"}, (3, 1, 16, "relu")),
+        ({"levels": 1}, (1, 1, 32, "relu")),
+        ({"size": "large"}, (3, 1, 64, "relu")),
+    ],
+)
+def test_what_is_said_comes_before_what_would_be_chosen(said, expected):
+    pairs = torch.randn(8, 2, 1, 32, 32)
+    data = fino.from_array(pairs, dt=1.0, extent=(0, 1), boundary="dirichlet", steady=True)
+    assert shape(fino.build("fino", data, **said)) == expected
