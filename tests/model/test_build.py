@@ -8,10 +8,7 @@ import fino
 
 
 def wave(cells_a_step: float, points: int = 64, frames: int = 14):
-    """Waves of two lengths that travel to the right on a ring, at speeds that differ by a fifth.
-
-    Two speeds, so that no combination of past frames and no short scheme explains everything.
-    """
+    """Waves of three lengths that travel to the right on a ring, the fastest so many cells a step."""
     x, t = np.arange(points) / points, np.arange(frames)
     draw = np.random.default_rng(0)
     u = np.zeros((12, frames, 1, points))
@@ -20,6 +17,12 @@ def wave(cells_a_step: float, points: int = 64, frames: int = 14):
             shift = speed * cells_a_step / points * t[:, None] + draw.random()
             sample[:, 0] += draw.normal() * np.sin(2 * np.pi * k * (x - shift)) ** 3
     return fino.from_array(u, dt=1.0, extent=(0, 1), boundary="periodic")
+
+
+def steady():
+    """Unrelated inputs and outputs between walls: only the shape matters."""
+    pairs = torch.randn(8, 2, 1, 32, 32)
+    return fino.from_array(pairs, dt=1.0, extent=(0, 1), boundary="dirichlet", steady=True)
 
 
 def shape(model):
@@ -42,9 +45,7 @@ def test_fast_data_get_levels_that_see_far_enough_and_are_smooth():
 
 
 def test_a_steady_problem_gets_every_level_its_grid_allows():
-    pairs = torch.randn(8, 2, 1, 32, 32)
-    data = fino.from_array(pairs, dt=1.0, extent=(0, 1), boundary="dirichlet", steady=True)
-    model = fino.build("fino", data)
+    model = fino.build("fino", steady())
     assert shape(model) == (3, 1, 16, "gelu")
     assert model.settings.coordinates
 
@@ -58,6 +59,4 @@ def test_a_steady_problem_gets_every_level_its_grid_allows():
     ],
 )
 def test_what_is_said_comes_before_what_would_be_chosen(said, expected):
-    pairs = torch.randn(8, 2, 1, 32, 32)
-    data = fino.from_array(pairs, dt=1.0, extent=(0, 1), boundary="dirichlet", steady=True)
-    assert shape(fino.build("fino", data, **said)) == expected
+    assert shape(fino.build("fino", steady(), **said)) == expected
