@@ -8,7 +8,7 @@ import fino
 
 
 def wave(cells_a_step: float, points: int = 64, frames: int = 14):
-    """Waves of three lengths that travel to the right on a ring, the fastest so many cells a step."""
+    """Waves of three lengths that run to the right on a ring, the fastest so many cells a step."""
     x, t = np.arange(points) / points, np.arange(frames)
     draw = np.random.default_rng(0)
     u = np.zeros((12, frames, 1, points))
