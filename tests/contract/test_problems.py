@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from fino.data.card import SYMMETRIES
+from fino.data.generate import plan
 from fino.pde import PROBLEMS
+from fino.training.augment import augment
 
 SMALL = {"points": 16, "frames": 4, "duration": 0.06}
 
@@ -131,6 +134,31 @@ def test_a_solution_can_go_on_from_a_saved_frame(problem):
     scale = np.abs(frames).max()
     np.testing.assert_allclose(again[:, 0], frames[:, -2], atol=1e-12 * scale)
     np.testing.assert_allclose(again[:, 1], frames[:, -1], atol=1e-3 * scale)
+
+
+@every_problem
+def test_a_solution_moved_by_a_symmetry_is_a_solution(problem):
+    """solve(moved start) = moved solve(start), for mirrors, shifts, turns and signs drawn at will.
+
+    The start is a later frame off the middle, so that no symmetry of its own hides a mistake.
+    """
+    settings, grid, state = started(problem, samples=range(8), boundary="periodic")
+    times = problem.times(settings)
+    frames = problem.solve(settings, grid, state, times)
+    frame = np.roll(
+        frames[:, 0 if problem.steady else -1], range(3, 3 + grid.dims), range(2, 2 + grid.dims)
+    )
+    start = problem.state(settings, grid, frame)
+    if start is None:
+        pytest.skip("a frame of it cannot go on; its sibling with the whole state can")
+    solved = torch.from_numpy(problem.solve(settings, grid, start, times))
+    card = plan(problem, 8, **settings.model_dump()).card
+    moved = augment(solved, card, seed=0, step=0)
+    assert not torch.equal(moved, solved)
+    again = problem.state(settings, grid, moved[:, 0].numpy())
+    np.testing.assert_allclose(
+        problem.solve(settings, grid, again, times), moved, rtol=1e-9, atol=1e-9
+    )
 
 
 @every_problem

@@ -210,6 +210,13 @@ def test_a_card_goes_to_json_and_back_and_reads_as_a_page():
     assert "test 2" in page
     with pytest.raises(ValueError, match=r"^Unknown symmetry 'flop'. Did you mean 'flip'\?$"):
         dataset(symmetries=("flop",))
+    with pytest.raises(
+        ValueError, match=r"directions should be one axis \(or None\) for each of 2"
+    ):
+        dataset(directions=(0,))
+    with pytest.raises(ValueError, match=r"directions should be axes below 1, got \(None, 1\)"):
+        dataset(directions=(None, 1))
+    assert "| vectors | u1 along axis 0 |" in dataset(directions=(None, 0)).card.markdown()
     with pytest.raises(ValueError, match=r"^Unknown setting 'titel'. Did you mean 'title'\?$"):
         dataset(titel="x")
     with pytest.raises(ValueError, match="the data card is not JSON"):

@@ -12,6 +12,10 @@ from fino.training.processes import Processes
 from fino.training.settings import TrainingSettings
 
 
+def with_symmetries(data, *names):
+    return data.card.changed(symmetries=names)
+
+
 def test_the_same_step_sees_the_same_numbers_and_another_step_others():
     data = waves()
     model = little_fino(data)
@@ -70,7 +74,7 @@ def test_noise_is_in_units_of_the_fields_spread_and_never_in_the_target():
 def test_shifted_and_mirrored_data_keep_every_value_and_the_order_of_time():
     data = blobs()
     window = data.train.all()
-    moved = augment(window, ("flip", "rotate", "sign"), data.grid, seed=0, step=1)
+    moved = augment(window, with_symmetries(data, "flip", "rotate", "sign"), seed=0, step=1)
     assert moved.shape == window.shape
     assert not torch.equal(moved, window)
 
@@ -83,10 +87,10 @@ def test_shifted_and_mirrored_data_keep_every_value_and_the_order_of_time():
 def test_only_the_symmetries_of_the_card_are_used():
     line, square = waves(), blobs()
     window = square.train.all()
-    assert torch.equal(augment(window, (), square.grid, 0, 1), window)
+    assert torch.equal(augment(window, with_symmetries(square), 0, 1), window)
     # A card that says "shift" moves nothing across walls.
-    assert torch.equal(augment(window, ("shift",), square.grid, 0, 1), window)
-    shifted = augment(line.train.all(), ("shift",), line.grid, 0, 1)
+    assert torch.equal(augment(window, with_symmetries(square, "shift"), 0, 1), window)
+    shifted = augment(line.train.all(), with_symmetries(line, "shift"), 0, 1)
     for before, after in zip(line.train.all(), shifted, strict=True):
         rolls = [torch.equal(before.roll(k, -1), after) for k in range(32)]
         assert any(rolls)
@@ -95,10 +99,36 @@ def test_only_the_symmetries_of_the_card_are_used():
 def test_mirroring_and_turning_are_drawn_for_each_sample_by_itself():
     data = blobs(samples=30)
     window = data.train.all()
-    moved = augment(window, ("flip",), data.grid, 0, 1)
+    moved = augment(window, with_symmetries(data, "flip"), 0, 1)
     ways = set()
     for before, after in zip(window, moved, strict=True):
         for axes in ((), (2,), (3,), (2, 3)):
             if torch.equal(before.flip(axes), after):
                 ways.add(axes)
     assert len(ways) == 4
+
+
+def test_a_velocity_turns_with_its_mirror_and_changes_places_with_the_axes():
+    """Fields (u, v) on a square: a mirror across x turns u, a swap of axes exchanges u and v."""
+    data = blobs(samples=60)
+    window = data.train.all()
+    card = with_symmetries(data, "flip", "rotate").changed(directions=(0, 1))
+    signs = torch.tensor([-1.0, 1.0]).view(1, 2, 1, 1)
+    ways = {
+        (x, y, swap): _turned(window, signs, x, y, swap)
+        for x in (False, True)
+        for y in (False, True)
+        for swap in (False, True)
+    }
+    seen = set()
+    for row, after in enumerate(augment(window, card, 0, 1)):
+        mine = [way for way, moved in ways.items() if torch.equal(moved[row], after)]
+        assert len(mine) == 1
+        seen.update(mine)
+    assert len(seen) == 8
+
+
+def _turned(u, signs, x, y, swap):
+    u = u.flip(3) * signs if x else u
+    u = u.flip(4) * signs.flip(1) if y else u
+    return u.transpose(3, 4).flip(2) if swap else u

@@ -37,7 +37,7 @@ def from_array(
 
     `extent` is one (low, high) pair for each axis; one pair alone serves every axis.  Steady data
     have two frames, the input and the output.  `facts` go to the card: title, speed, symmetries,
-    offset, units, parameters, flaws.
+    directions, offset, units, parameters, flaws.
     """
     array = _as_numpy(u)
     _check_order(array, fields, steady)

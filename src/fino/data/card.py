@@ -33,6 +33,8 @@ class Card(Settings):
     """Everything that a reader needs to use the numbers, and to distrust them rightly.
 
     Steady data have two frames, [input, output]; `inputs` names the first one's channels.
+    `directions` says along which axis each field points, None for a scalar: a mirror turns the
+    sign of what points across it, a swap of axes swaps what points along them.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Card(Settings):
         default_factory=dict
     )
     symmetries: tuple[str, ...] = ()
+    directions: tuple[int | None, ...] = ()
     speed: float | None = None
     seed: int | None = None
     solver: str = ""
@@ -110,7 +113,27 @@ class Card(Settings):
             )
         if len(self.stride_space) != len(self.grid.points):
             raise ValueError("stride_space on a card should have one number for each axis.")
+        self._points_somewhere()
         return self
+
+    def _points_somewhere(self) -> None:
+        if not self.directions:
+            return
+        if self.steady or len(self.directions) != len(self.fields):
+            raise ValueError(
+                f"directions should be one axis (or None) for each of {len(self.fields)} fields of "
+                f"data that move in time, got {self.directions}."
+            )
+        axes = [axis for axis in self.directions if axis is not None]
+        if any(not 0 <= axis < len(self.points) for axis in axes):
+            raise ValueError(
+                f"directions should be axes below {len(self.points)}, got {self.directions}."
+            )
+        if "rotate" in self.symmetries and axes.count(0) != axes.count(1):
+            raise ValueError(
+                "fields that can be rotated should point along both axes alike, "
+                f"got directions {self.directions}."
+            )
 
     @property
     def grid(self) -> Grid:
@@ -198,6 +221,11 @@ class Card(Settings):
             "parameters": ", ".join(f"{k} = {v}" for k, v in self.parameters.items()),
             "fastest wave": "" if self.speed is None else f"{self.speed:g}",
             "symmetries": ", ".join(self.symmetries) or "none",
+            "vectors": ", ".join(
+                f"{self.fields[channel]} along axis {axis}"
+                for channel, axis in enumerate(self.directions)
+                if axis is not None
+            ),
             "solver": self.solver,
             "initial conditions": self.initial,
             "seed": "" if self.seed is None else f"{self.seed}",

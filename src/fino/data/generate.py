@@ -200,6 +200,7 @@ def _card(problem: Problem, settings: Any, samples: int, seed: int, initial: str
         steady=problem.steady,
         parameters=settings.model_dump(mode="json"),
         symmetries=tuple(s for s in problem.symmetries if s != "shift" or all(grid.is_periodic)),
+        directions=getattr(problem, "directions", ()),
         speed=problem.speed(settings),
         seed=seed,
         solver=problem.solver(settings),

@@ -275,6 +275,7 @@ def _known(card: Card) -> Card:
         fields=problem.fields if same else card.fields,
         units=problem.units if same else (),
         symmetries=problem.symmetries if same else (),
+        directions=getattr(problem, "directions", ()) if same else (),
         speed=speed,
         parameters=own,
     )

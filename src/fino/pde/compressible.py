@@ -81,8 +81,8 @@ class Compressible:
     equation = "ρₜ + (ρv)ₓ = 0,  (ρv)ₜ + (ρv² + p)ₓ = (μρvₓ)ₓ,  Eₜ + (v(E + p))ₓ = (½μρ(v²)ₓ)ₓ"
     fields: tuple[str, ...] = ("density", "pressure", "Vx")
     units: tuple[str, ...] = ("1", "1", "1")
-    #: A mirror would have to turn the velocity too, which plain augmentation does not do.
-    symmetries: tuple[str, ...] = ("shift",)
+    symmetries: tuple[str, ...] = ("shift", "flip")
+    directions: tuple[int | None, ...] = (None, None, 0)
     steady = False
     settings: type[Settings] = CompressibleSettings
 

@@ -28,7 +28,8 @@ class Problem(Protocol):
 
     `state` is everything that the solver needs to go on, `fields` are the channels that are
     saved: shallow water steps (h, hu, hv) and saves h.  `symmetries` hold for the equation;
-    "shift" among them means on a periodic grid, whatever the boundary setting allows.
+    "shift" among them means on a periodic grid, whatever the boundary setting allows.  A problem
+    with vectors among its fields has `directions` too: the axis of each, None for a scalar.
     """
 
     name: str

@@ -70,8 +70,8 @@ class ShallowWater:
         self.title = "Shallow water, radial dam break" + (", with momenta" if momenta else "")
         self.fields: tuple[str, ...] = ("h", "hu", "hv") if momenta else ("h",)
         self.units: tuple[str, ...] = ("1",) * len(self.fields)
-        # a mirror or a swap of axes turns the momenta too, which plain augmentation does not do
-        self.symmetries: tuple[str, ...] = () if momenta else ("flip", "rotate")
+        self.symmetries: tuple[str, ...] = ("flip", "rotate")
+        self.directions: tuple[int | None, ...] = (None, 0, 1) if momenta else ()
 
     def grid(self, settings: Any) -> Grid:
         edge = (-settings.half_width, settings.half_width)

@@ -77,7 +77,7 @@ def draw_batch(
     window = torch.cat([part.read([i], start, length) for i, start in pairs])
     grid, dims = part.data.grid, part.data.grid.dims
     if settings.augment:
-        window = augment(window, part.data.card.symmetries, grid, seed, step)
+        window = augment(window, part.data.card, seed, step)
     history, future = window[:, : emulator.history], window[:, emulator.history :]
     if settings.noise:
         size = settings.noise * emulator.input_std.cpu().view(-1, *[1] * dims)
