@@ -64,10 +64,11 @@ def test_what_we_export_opens_again_with_the_same_numbers(tmp_path, wave):
         "fields": fino.from_array(
             noise(5, 6, 3, 16), dt=0.25, extent=(-1, 1), boundary="neumann",
             fields=("density", "pressure", "Vx"), name="compressible-1d",
+            symmetries=("flip",), directions=(None, None, 0),
         ),
         "groups": fino.from_array(
             noise(5, 6, 2, 8, 8), dt=0.25, extent=(-1, 1), boundary="neumann", fields=("u", "v"),
-            name="diffusion-reaction-2d",
+            name="diffusion-reaction-2d", symmetries=("flip", "rotate"), directions=(0, 1),
         ),
         "steady": fino.from_array(
             noise(5, 2, 1, 8, 8), dt=1, extent=(0, 1), boundary="dirichlet", steady=True,
@@ -80,6 +81,8 @@ def test_what_we_export_opens_again_with_the_same_numbers(tmp_path, wave):
         assert again.hash == data.hash, kind
         assert again.grid == data.grid and again.dt == data.dt and again.steady == data.steady
         assert again.card.name == data.card.name and again.fields == data.fields
+        assert again.card.symmetries == data.card.symmetries
+        assert again.card.directions == data.card.directions
         with h5py.File(path) as file:
             inside = {"tensor": "tensor", "fields": "Vx", "groups": "0003/data", "steady": "nu"}
             assert inside[kind] in file

@@ -37,7 +37,9 @@ def export_pdebench(
         LAYOUTS[chosen](data, file)
         file.attrs["name"] = data.card.name
         file.attrs["boundary"] = list(data.grid.boundary)
-        file.attrs.create("symmetries", list(data.card.symmetries), dtype=h5py.string_dtype())
+        for name in ("symmetries", "directions"):
+            words = ["" if word is None else str(word) for word in getattr(data.card, name)]
+            file.attrs.create(name, words, dtype=h5py.string_dtype())
         for key, value in data.card.parameters.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 file.attrs["Nu" if key == "nu" else key] = float(value)

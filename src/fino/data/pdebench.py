@@ -115,7 +115,10 @@ def read_pdebench(
     )
     card = _known(card)
     if "symmetries" in file.attrs:
-        card = card.changed(symmetries=texts(file.attrs["symmetries"]))
+        card = card.changed(
+            symmetries=texts(file.attrs["symmetries"]),
+            directions=tuple(word or None for word in texts(file.attrs.get("directions", ()))),
+        )
     return Dataset(card, GuardedFrames(frames, path), path=path)
 
 
