@@ -62,8 +62,19 @@ def test_parts_read_their_own_samples_and_cut_history_from_future():
     assert np.array_equal(torch.cat([sample.history, sample.future]).numpy(), u[3])
     assert np.array_equal(data.train.read([1, 0], 5, 3).numpy(), u[[4, 3], 5:8])
     assert np.array_equal(data.test.all().numpy(), u[:2])
-    assert data.test.with_history(4)[1].history.shape[0] == 4
     assert [s.index for s in data.test] == [0, 1]
+
+
+def test_how_many_frames_are_shown_is_a_fact_of_the_card():
+    data = dataset().with_history(4)
+    assert data.test[1].history.shape[0] == 4 and data.test[1].future.shape[0] == 17
+    assert "the first 4 are shown" in data.card.markdown()
+    assert Card.from_json(data.card.to_json()).history == 4
+    assert data.strided(time=2).history == 4 and data.strided(time=7).history == 2
+    assert data.with_history(None).history == 10
+    for wrong in (0, 21):
+        with pytest.raises(ValueError, match=f"between 1 and 20 of 21 frames .* got {wrong}"):
+            data.with_history(wrong)
 
 
 def test_a_split_can_be_counted_shared_or_listed_but_never_overlaps():

@@ -128,10 +128,11 @@ def test_runs_that_are_missing_are_listed():
 
 
 def test_an_empty_page_says_so():
-    page = results_page({}, {}, {}, {}, {}, {})
+    page = results_page({}, {}, {}, {}, {}, {}, {})
     assert "No comparison has been run yet." in page and "**climate**: not run." in page
     assert "## Ablations\n\nNot run." in page
     assert "## A short budget, every rival\n\nNot run." in page
+    assert "## As the retuned FNO was judged\n\nNot run." in page
 
 
 def test_a_diverged_run_is_told(scores):
@@ -146,6 +147,7 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     keep_scores(Scores.load(finished / "fino"), "ablation-gate-advection", "fino-gate-true")
     keep_scores(Scores.load(finished / "fino"), "horizon-advection", "fino")
     keep_scores(Scores.load(finished / "fino"), "short-advection", "fino")
+    keep_scores(Scores.load(finished / "fino"), "retuned-advection", "fino")
     written = write_results(tmp_path / "docs" / "results.md")
     page = written[0].read_text()
     for place in re.findall(r"\]\(([^)]+)\)", page):
@@ -156,6 +158,7 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     assert "| advection |" in page and "not run" in page and "not shipped" in page
     assert "Does the gate help" in page and "Lowest: " in page
     assert "with a twentieth of the budget" in page
+    assert re.search(r"\| advection \| 16, 6 → 6 \| fino \| .* \| 0.0047 \|", page)
     assert "fino evaluate --pretrained advection" in page
 
 

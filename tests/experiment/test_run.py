@@ -72,6 +72,17 @@ def test_a_run_leaves_data_models_scores_and_a_page(finished):
     assert json.loads((finished / "recipe.json").read_text())["data"]["samples"] == 6
 
 
+def test_a_recipe_says_how_many_frames_are_shown(recipe, copy):
+    """Other frames are judged then, by the run that is scored later too."""
+    before = Scores.load(copy / "fino").data
+    done = again(recipe, copy, "data.history=3", until="evaluate fno")
+    assert "train fino" in done and "generate advection" not in done
+    after = Scores.load(copy / "fino").data
+    assert before["shown"] == 6 and after["shown"] == 3
+    assert after["steps"] == before["steps"] + 3
+    assert fino.evaluate(copy / "fino").data["steps"] == after["steps"]
+
+
 def test_what_is_done_is_skipped(recipe, finished):
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*.*") if path.is_file()}
     assert again(recipe, finished) == []

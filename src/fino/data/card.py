@@ -33,6 +33,7 @@ class Card(Settings):
     """Everything that a reader needs to use the numbers, and to distrust them rightly.
 
     Steady data have two frames, [input, output]; `inputs` names the first one's channels.
+    `history` is how many frames a model is shown before it is judged (None: ten, or half of few).
     `directions` says along which axis each field points, None for a scalar: a mirror turns the
     sign of what points across it, a swap of axes swaps what points along them.
     """
@@ -53,6 +54,7 @@ class Card(Settings):
     frames: int
     samples: int
     steady: bool = False
+    history: int | None = None
     parameters: dict[str, bool | int | float | str | tuple[float, ...] | None] = Field(
         default_factory=dict
     )
@@ -110,6 +112,11 @@ class Card(Settings):
         if self.steady and self.frames != 2:
             raise ValueError(
                 f"steady data should have 2 frames (input, output), got {self.frames}."
+            )
+        if self.history is not None and (self.steady or not 0 < self.history < self.frames):
+            raise ValueError(
+                f"history should be between 1 and {self.frames - 1} of {self.frames} frames of "
+                f"data that move in time, got {self.history}."
             )
         if len(self.stride_space) != len(self.grid.points):
             raise ValueError("stride_space on a card should have one number for each axis.")
@@ -174,10 +181,12 @@ class Card(Settings):
             lost.add("flip")
         if len(set(space)) > 1:
             lost.add("rotate")
+        frames = self.frames if self.steady else -(-self.frames // time)
         return self.on_grid(
             self.grid.strided(space),
             dt=self.dt * time,
-            frames=self.frames if self.steady else -(-self.frames // time),
+            frames=frames,
+            history=None if self.history is None else max(1, min(self.history, frames - 1)),
             stride_space=tuple(a * b for a, b in zip(self.stride_space, space, strict=True)),
             stride_time=self.stride_time * time,
             symmetries=tuple(name for name in self.symmetries if name not in lost),
@@ -216,7 +225,8 @@ class Card(Settings):
             "grid": "; ".join(axes),
             "time": "steady"
             if self.steady
-            else f"{self.frames} frames from {self.start:g}, Δt = {self.dt:g}",
+            else f"{self.frames} frames from {self.start:g}, Δt = {self.dt:g}"
+            + ("" if self.history is None else f"; the first {self.history} are shown"),
             "strides": f"space {list(self.stride_space)}, time {self.stride_time}",
             "parameters": ", ".join(f"{k} = {v}" for k, v in self.parameters.items()),
             "fastest wave": "" if self.speed is None else f"{self.speed:g}",

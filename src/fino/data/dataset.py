@@ -135,8 +135,8 @@ class Dataset:
 
     @property
     def history(self) -> int:
-        """How many frames a model is shown by default: ten, one if steady, fewer if there are."""
-        return 1 if self.steady else max(1, min(10, self.frames // 2))
+        """Frames shown to a model: what the card says; else ten, or half of few, one if steady."""
+        return self.card.history or (1 if self.steady else max(1, min(10, self.frames // 2)))
 
     def read(
         self, samples: Sequence[int] | Tensor, start: int = 0, length: int | None = None
@@ -196,6 +196,10 @@ class Dataset:
         else:
             split = split_by_share(len(self), train=train, validation=validation, test=test)
         return replace(self, card=self.card.changed(split=split))
+
+    def with_history(self, history: int | None) -> Dataset:
+        """The same data with another number of frames shown before a model is judged."""
+        return replace(self, card=self.card.changed(history=history))
 
     def strided(self, space: int | Sequence[int] = 1, time: int = 1) -> Dataset:
         """Every space-th cell and every time-th frame, read no more than needed."""
@@ -302,15 +306,6 @@ class Part:
             if not -len(self) <= i < len(self):
                 raise ValueError(f"the {self.name} part has {len(self)} samples, not a sample {i}.")
         return self.data.read([self.samples[int(i)] for i in samples], start, length)
-
-    def with_history(self, history: int) -> Part:
-        """The same part with another number of frames shown."""
-        if not 0 < history < self.frames:
-            raise ValueError(
-                f"history should be between 1 and {self.frames - 1} of {self.frames} frames, "
-                f"got {history}."
-            )
-        return replace(self, history=history)
 
     def all(self, start: int = 0, length: int | None = None) -> Tensor:
         """Every trajectory of the part at once: (b, t, c, *space)."""

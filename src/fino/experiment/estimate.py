@@ -81,7 +81,8 @@ def _counted(case: Case) -> float:
     """Steps × frames × three times the multiply–adds of a forward pass, over the speed."""
     samples, frames, channels, *points = _shape(case.data)
     learnt = min(case.data.train or samples, math.ceil(0.81 * samples))
-    history = case.build.get("history") or (1 if frames == 2 else max(1, min(10, frames // 2)))
+    usual = 1 if frames == 2 else max(1, min(10, frames // 2))
+    history = case.build.get("history") or case.data.history or usual
     batch = case.train.get("batch") or max(2, min(64, learnt, 8192 // math.prod(points)))
     limits = [case.train["steps"]] if case.train.get("steps") else []
     if case.train.get("epochs"):

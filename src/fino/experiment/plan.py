@@ -106,7 +106,7 @@ def _train_step(case: Case, folder: Path, data: Step) -> Step:
         "model": case.model,
         "build": case.build,
         "train": case.train,
-        "cut": case.data.model_dump(include={"split", "train"}, exclude_none=True),
+        "cut": case.data.model_dump(include={"split", "train", "history"}, exclude_none=True),
     }
     needs: tuple[Step, ...] = (data,)
     if data.kind == "open":

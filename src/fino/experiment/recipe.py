@@ -52,7 +52,8 @@ class DataChoice(Settings):
     """Where the data come from: a problem to solve, a file, or the two kinds of weather maps.
 
     `air` and `pressure` are NetCDF files, folders or patterns such as "air.sig995.*.nc".
-    `train` learns from so many trajectories of the training part and leaves the others unseen.
+    `train` learns from so many trajectories of the training part and leaves the others unseen;
+    `history` is how many frames are shown before a model is judged.
     """
 
     problem: str | None = None
@@ -67,6 +68,7 @@ class DataChoice(Settings):
     stride_time: int = Field(1, ge=1)
     split: str | None = None
     train: int | None = Field(None, ge=1)
+    history: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
     def _is_one_source(self) -> DataChoice:

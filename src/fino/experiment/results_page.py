@@ -14,7 +14,7 @@ from fino.evaluation.scores import Scores
 from fino.experiment.horizon import LOST, far
 from fino.experiment.recipe import shipped as recipes
 from fino.experiment.results_words import EXPECTED, headline, listed, missing, summary
-from fino.experiment.saved import SHIPPED, TASKS, comparisons_of
+from fino.experiment.saved import SHIPPED, TASKS, comparisons_of, families
 from fino.experiment.standing import Standing, bar_of, best_floor, papers, retuned, standings
 from fino.report import tables
 from fino.report.tables import Cell, Table
@@ -32,6 +32,7 @@ def results_page(
     ablations: Tasks,
     horizons: Tasks,
     short: Tasks,
+    audited: Tasks,
     figures: Mapping[str, str],
 ) -> str:
     """The whole page; `figures` says where each of them is: pareto, over-time, fields, horizon."""
@@ -55,6 +56,7 @@ def results_page(
         _picture(figures, "pareto", "Error against the cost of a step"),
         _picture(figures, "over-time", "Error over time"),
         *_short_budget(short),
+        *_as_audited(audited),
         *_details(tasks, models),
         *_ablations(ablations),
         *_horizons(horizons, tasks, figures),
@@ -145,6 +147,33 @@ def _short_budget(tasks: Tasks) -> list[str]:
         _bullets(summary(rows, tasks)),
         _side_by_side(rows, tasks).markdown(),
     ]
+
+
+def _as_audited(tasks: Tasks) -> list[str]:
+    """FINO judged as the retuned FNO was, beside what that one reports."""
+    parts = ["## As the retuned FNO was judged\n"]
+    if not tasks:
+        return [*parts, "Not run.\n"]
+    rows = []
+    for task, cases in tasks.items():
+        theirs = retuned(task)
+        for own in standings(cases).values():
+            data = cases[families(cases)[own.case][0]].data
+            rows.append(
+                (
+                    Cell(task),
+                    Cell(
+                        f"{' × '.join(map(str, data['points']))}, {data['shown']} → {data['steps']}"
+                    ),
+                    Cell(own.case),
+                    Cell(own.words, own.nrmse, theirs is not None and own.nrmse <= theirs),
+                    Cell("–" if theirs is None else f"{theirs:g}", theirs),
+                    Cell("–" if own.minutes is None else f"{own.minutes:.3g}"),
+                )
+            )
+    columns = ("task", "grid, frames in → out", "model", "nRMSE", "retuned FNO's", "CPU-min")
+    note = "Bold is at or below the retuned FNO, which had PDEBench's files and six GPU-hours."
+    return [*parts, Table("nRMSE on the test part", columns, tuple(rows), (note,)).markdown()]
 
 
 def _details(tasks: Tasks, models: Mapping[str, Scores]) -> list[str]:

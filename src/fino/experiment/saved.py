@@ -5,8 +5,8 @@
 
 So the tables of the results can be printed anywhere, without the runs.  A case is the name of a
 run in its recipe's folder; fino, fino-seed-1 and fino-seed-2 are three seeds of one row.  Tasks
-that begin with `ablation-`, `horizon-` or `short-` (a twentieth of the budget) are kept in the same
-way and stand in tables of their own.
+that begin with `ablation-`, `horizon-`, `short-` (a twentieth of the budget) or `retuned-` (judged
+as the retuned FNO was) are kept in the same way and stand in tables of their own.
 """
 
 from __future__ import annotations

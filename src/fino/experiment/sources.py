@@ -75,6 +75,8 @@ def opened(choice: DataChoice, path: Path) -> Dataset:
         data = data.strided(choice.stride_space, choice.stride_time)
     if choice.split is not None:
         data = data.with_split(choice.split)
+    if choice.history is not None:
+        data = data.with_history(choice.history)
     return data if choice.train is None else cut(data, choice.train)
 
 

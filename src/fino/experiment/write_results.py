@@ -58,10 +58,15 @@ def write_results(
         for name, figure in drawings.items()
     }
     places = {name: f"figures/{path.name}" for name, path in written.items()}
-    short = {task.removeprefix("short-"): cases for task, cases in saved("short-").items()}
-    page = results_page(tasks, models, saved("ablation-"), horizons, short, places)
+    short, audited = _without("short-"), _without("retuned-")
+    page = results_page(tasks, models, saved("ablation-"), horizons, short, audited, places)
     out.write_text(page, encoding="utf-8")
     return [out, *written.values()]
+
+
+def _without(beginning: str) -> Tasks:
+    """What is kept under names with this beginning, by the paper's names."""
+    return {task.removeprefix(beginning): cases for task, cases in saved(beginning).items()}
 
 
 def _scenes(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -166,7 +166,7 @@ def plan_again(card: Card, **changes: Any) -> Plan:
         raise ValueError(
             f"This fino makes {card.name} as {again.card.shape}, the card says {card.shape}."
         )
-    return again
+    return replace(again, card=again.card.changed(history=card.history))
 
 
 def solved(

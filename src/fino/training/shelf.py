@@ -41,5 +41,6 @@ def reopen(facts: dict[str, Any]) -> Dataset:
     time = facts["stride_time"] // data.stride_time
     if max(space) > 1 or time > 1:
         data = data.strided(space, time)
-    split = Card(**facts["card"]).split
-    return data.with_split(split) if split is not None else data
+    card = Card(**facts["card"])
+    data = data.with_history(card.history)
+    return data.with_split(card.split) if card.split is not None else data
