@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from fino.experiment.bench_ranks import RankCost
 
 __all__ = ["ranks"]
 
@@ -55,41 +59,50 @@ def ranks(
             }
         )
         return
-    first = measured[0]
-    table(
-        f"{points}² cells, {steps} steps, one thread a process",
-        ["ranks", "mesh", "k", "a step", "halo", "cells", "speedup", "model", "its halo"],
-        [
-            (
-                c.ranks,
-                "×".join(map(str, c.mesh)),
-                c.steps_per_halo,
-                f"{c.seconds:.3g} s",
-                f"{c.halo_share:.1%}",
-                f"+{c.extra:.0%}",
-                f"{first.seconds * first.ranks / c.seconds:.2f}",
-                f"{c.expected_seconds:.3g} s",
-                f"{c.expected_halo_share:.1%}",
-            )
-            for c in measured
-        ],
-    )
     latency, byte = CLUSTER
+    table(f"{points}² cells, {steps} steps, one thread a process", *_measured(measured))
     table(
         f"On paper: {paper}² cells, {1e6 * latency:.0f} µs a message, {1e-9 / byte:.2f} GB/s",
-        ["ranks", "mesh", "k", "a step", "halo", "cells", "efficiency"],
-        [
-            (
-                p.ranks,
-                "×".join(map(str, p.mesh)),
-                p.choice.steps_per_halo,
-                f"{p.choice.seconds:.3g} s",
-                f"{p.choice.halo_share:.1%}",
-                f"+{p.choice.extra:.0%}",
-                f"{p.efficiency:.0%}",
-            )
-            for p in predicted
-        ],
+        *_on_paper(predicted),
     )
     say("k: steps a halo carries.  halo: share of a step spent waiting for it.  cells: computed")
     say("beyond those that are kept.  The model assumes a core of its own for every process.")
+
+
+def _measured(costs: Sequence[RankCost]) -> tuple[list[str], list[Sequence[Any]]]:
+    """What each number of processes took, beside what the model of it expects."""
+    first = costs[0]
+    columns = ["ranks", "mesh", "k", "a step", "halo", "cells", "speedup", "model", "its halo"]
+    rows: list[Sequence[Any]] = [
+        (
+            c.ranks,
+            "×".join(map(str, c.mesh)),
+            c.steps_per_halo,
+            f"{c.seconds:.3g} s",
+            f"{c.halo_share:.1%}",
+            f"+{c.extra:.0%}",
+            f"{first.seconds * first.ranks / c.seconds:.2f}",
+            f"{c.expected_seconds:.3g} s",
+            f"{c.expected_halo_share:.1%}",
+        )
+        for c in costs
+    ]
+    return columns, rows
+
+
+def _on_paper(plans: Sequence[Any]) -> tuple[list[str], list[Sequence[Any]]]:
+    """What the model expects of many processes on a cluster."""
+    columns = ["ranks", "mesh", "k", "a step", "halo", "cells", "efficiency"]
+    rows: list[Sequence[Any]] = [
+        (
+            p.ranks,
+            "×".join(map(str, p.mesh)),
+            p.choice.steps_per_halo,
+            f"{p.choice.seconds:.3g} s",
+            f"{p.choice.halo_share:.1%}",
+            f"+{p.choice.extra:.0%}",
+            f"{p.efficiency:.0%}",
+        )
+        for p in plans
+    ]
+    return columns, rows
