@@ -102,6 +102,28 @@ def test_other_data_mean_another_training(recipe, copy):
     assert todo == ["generate advection", "train fino", "evaluate fino"]
 
 
+def test_what_was_trained_otherwise_is_set_aside_and_not_thrown_away(recipe, copy):
+    """Whoever changes a setting after an hour of training can have the hour's work back."""
+    first = model_hash(copy / "fno" / "model")
+    again(recipe, copy, "model.fno.width=6", until="evaluate fno")
+    second = model_hash(copy / "fno" / "model")
+    again(recipe, copy, "data.seed=5", until="evaluate fno")
+    aside = copy / "set-aside"
+    assert model_hash(aside / "fno" / "model") == first
+    assert Scores.load(aside / "fno")["nrmse"].value > 0
+    assert model_hash(aside / "fno-2" / "model") == second
+    assert len(fino.open(aside / "advection.h5")) == 6
+    assert {path.name for path in aside.glob("fi*")} == {"fino"}
+
+
+def test_before_anything_is_set_aside_it_is_said(recipe, copy, capsys):
+    words = ["run", str(recipe), "--out", str(copy), "--set", "train.steps=5", "--model", "fino"]
+    app(words, exit_on_error=False, result_action="return_value")
+    told = " ".join(capsys.readouterr().out.split())
+    assert "what is there was made otherwise and goes to set-aside/" in told
+    assert Run(copy / "set-aside" / "fino").metrics[-1]["step"] == 4
+
+
 def test_a_lost_result_is_made_again(recipe, copy):
     (copy / "fno" / "scores.json").unlink()
     (copy / "report.html").unlink()

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from fino.training.budget import Clock, share_spent, steps_allowed
+from fino.training.processes import Processes
 from fino.training.schedule import SCHEDULES, horizon_at, learning_rate_at
 from fino.training.settings import TrainingSettings
 
@@ -31,6 +32,18 @@ def test_the_clock_counts_processor_time_of_this_process_and_not_sleep():
     clock.tick()
     assert clock.wall >= 5.04
     assert clock.cpu < 3.04
+
+
+def test_processor_time_is_summed_over_the_processes_and_the_walls_is_not(monkeypatch):
+    class Four(Processes):
+        def total(self, value):
+            return 4 * value
+
+    clock = Clock()
+    monkeypatch.setattr(time, "process_time", lambda: clock._cpu + 1.5)
+    monkeypatch.setattr(time, "monotonic", lambda: clock._wall + 2.0)
+    clock.tick(Four(world=4))
+    assert clock.cpu == pytest.approx(6.0) and clock.wall == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULES))

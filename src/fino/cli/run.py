@@ -106,12 +106,15 @@ def _recipe(
 
 def _carry_out(experiment: Experiment, json: bool) -> None:
     from fino.cli.console import say
-    from fino.experiment.run import carry_out
+    from fino.experiment.run import carry_out, in_the_way
 
     if not json:
         say(f"[bold]{experiment.recipe.title or experiment.recipe.name}[/bold]")
         for step, state, seconds in _planned(experiment):
-            say(f"  {step.title:<32} {'done before' if state == 'done' else _about(seconds)}")
+            words = "done before" if state == "done" else _about(seconds)
+            if in_the_way(step, state):
+                words += ", anew: what is there was made otherwise and goes to set-aside/"
+            say(f"  {step.title:<32} {words}")
         left = _left(experiment)
         long = f"About {_about(left)} in all" if left else "Everything is done already"
         say(f"{long}, into {experiment.folder}. Ctrl-C keeps what is done.\n")

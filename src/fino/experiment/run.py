@@ -10,6 +10,7 @@
       report.html           the page
       recipe.json           what was asked
       steps/                what was done, from what
+      set-aside/            what was made with other settings, should you want it back
 
 Kill it at any moment and run it again: it goes on where it was.
 """
@@ -22,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ from fino.experiment.training import Order, train_case, train_together
 from fino.report.page import write_report
 from fino.training.run import threads
 
-__all__ = ["Experiment", "Outcome", "carry_out", "plan"]
+__all__ = ["Experiment", "Outcome", "carry_out", "in_the_way", "plan"]
 
 #: Given the steps at hand, a context whose value is called with the progress of the only one.
 Watch = Callable[[Sequence[Step]], AbstractContextManager[Callable[[Any], None]]]
@@ -85,7 +87,7 @@ def _done(experiment: Experiment, step: Step, look: Watch) -> Outcome:
     """Do one step and remember it."""
     ledger = experiment.ledger
     began, state = time.monotonic(), ledger.state(step)
-    _clear(step, state)
+    _clear(ledger, step, state)
     ledger.begin(step)
     with look([step]) as show:
         result = _WORK[step.kind](experiment, step, state, show)
@@ -99,7 +101,7 @@ def _trained(ledger: Ledger, steps: list[Step], look: Watch, jobs: int) -> Itera
     orders = []
     for step in steps:
         state = ledger.state(step)
-        _clear(step, state)
+        _clear(ledger, step, state)
         orders.append(_order(step, state))
         ledger.begin(step)
     with look(steps):
@@ -108,20 +110,36 @@ def _trained(ledger: Ledger, steps: list[Step], look: Watch, jobs: int) -> Itera
             yield Outcome(steps[number], skipped=False, seconds=seconds)
 
 
-def _clear(step: Step, state: str) -> None:
-    """Remove what an earlier fingerprint left; never what the record does not know of."""
-    again = state in ("changed", "lost")
-    if step.kind == "generate" and again:
-        step.more["path"].unlink(missing_ok=True)
-    elif step.kind == "train":
-        run: Path = step.more["run"]
-        if state == "new" and run.exists():
-            raise ValueError(
-                f"{run} exists already and is not of this recipe. Choose another folder with --out."
-            )
-        hardly_begun = state == "begun" and not (run / "settings.json").is_file()
-        if run.exists() and (again or hardly_begun):
-            shutil.rmtree(run)
+def _clear(ledger: Ledger, step: Step, state: str) -> None:
+    """Make room for the step; what took long to make is set aside, never thrown away."""
+    for path in in_the_way(step, state):
+        _set_aside(path, ledger.folder.parent / "set-aside")
+    if step.kind != "train":
+        return
+    run: Path = step.more["run"]
+    if state == "new" and run.exists():
+        raise ValueError(
+            f"{run} exists already and is not of this recipe. Choose another folder with --out."
+        )
+    if state == "begun" and run.exists() and not (run / "settings.json").is_file():
+        shutil.rmtree(run)  # not a step of it was trained
+
+
+def in_the_way(step: Step, state: str) -> list[Path]:
+    """Data and trained models of an earlier fingerprint, or damaged ones."""
+    if state not in ("changed", "lost") or step.kind not in ("generate", "train"):
+        return []
+    if step.kind == "train":
+        return [step.more["run"]] if step.more["run"].exists() else []
+    path: Path = step.more["path"]
+    return sorted(path.parent.glob(f"{path.name}*")) if path.exists() else []
+
+
+def _set_aside(path: Path, place: Path) -> None:
+    """Move it to set-aside/NAME, or NAME-2, NAME-3 … if there are some already."""
+    place.mkdir(exist_ok=True)
+    names = (path.name if i == 1 else f"{path.name}-{i}" for i in count(1))
+    path.rename(next(place / name for name in names if not (place / name).exists()))
 
 
 def _generate(experiment: Experiment, step: Step, state: str, show: Callable[[float], None]) -> str:

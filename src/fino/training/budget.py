@@ -2,9 +2,9 @@
 
 share = max( step / steps,  wall / minutes,  cpu / cpu_seconds )        0 … 1
 
-Schedules are functions of the share.  CPU-seconds count every thread of the process and no
-other, so comparisons stay fair on a busy machine.  What earlier sittings of a run have spent is
-kept in the checkpoint and counts.
+Schedules are functions of the share.  CPU-seconds count every thread of every process of the
+training and no other, so comparisons stay fair on a busy machine.  What earlier sittings of a run
+have spent is kept in the checkpoint and counts.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 import time
 from dataclasses import dataclass
 
+from fino.training.processes import ALONE, Processes
 from fino.training.settings import TrainingSettings
 
 __all__ = ["Clock", "share_spent", "steps_allowed"]
@@ -32,11 +33,11 @@ class Clock:
         """Begin a sitting: what passed since the last tick does not count."""
         self._wall, self._cpu = time.monotonic(), time.process_time()
 
-    def tick(self) -> None:
-        """Add what has passed since the last tick."""
+    def tick(self, processes: Processes = ALONE) -> None:
+        """Add what has passed since the last tick: once by the wall, by the CPU in each process."""
         wall, cpu = time.monotonic(), time.process_time()
         self.wall += wall - self._wall
-        self.cpu += cpu - self._cpu
+        self.cpu += processes.total(cpu - self._cpu)
         self._wall, self._cpu = wall, cpu
 
 

@@ -140,7 +140,7 @@ def _share(
     state: State, settings: TrainingSettings, steps: int | None, processes: Processes
 ) -> float:
     """The share of the budget spent, the same in every process."""
-    state.clock.tick()
+    state.clock.tick(processes)
     return processes.from_first(share_spent(settings, state.step, steps, state.clock))
 
 
