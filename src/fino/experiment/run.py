@@ -136,10 +136,10 @@ def in_the_way(step: Step, state: str) -> list[Path]:
 
 
 def _set_aside(path: Path, place: Path) -> None:
-    """Move it to set-aside/NAME, or NAME-2, NAME-3 … if there are some already."""
-    place.mkdir(exist_ok=True)
-    names = (path.name if i == 1 else f"{path.name}-{i}" for i in count(1))
-    path.rename(next(place / name for name in names if not (place / name).exists()))
+    """Move it to set-aside/1, or to 2, 3 … if one of its name is there already."""
+    free = next(place / str(i) for i in count(1) if not (place / str(i) / path.name).exists())
+    free.mkdir(parents=True, exist_ok=True)
+    path.rename(free / path.name)
 
 
 def _generate(experiment: Experiment, step: Step, state: str, show: Callable[[float], None]) -> str:
