@@ -77,7 +77,7 @@ def test_steady_data_are_scored_in_one_step(make_waves):
     scores = evaluate(Shift(), data)
     assert (scores.data["shown"], scores.data["steps"]) == (1, 1)
     assert "correlation_time" not in scores.metrics
-    assert list(scores.floors) == ["training-mean"]
+    assert list(scores.floors) == ["training-mean", "analogue", "regression"]
 
 
 def test_chunks_change_nothing(make_waves, monkeypatch):

@@ -63,7 +63,7 @@ def test_steady_data_have_the_mean_answer_as_a_floor() -> None:
     u = np.random.default_rng(0).normal(size=(20, 2, 1, 8, 8))
     data = from_array(u, dt=1.0, extent=(0, 1), boundary="dirichlet", steady=True)
     floors = floors_for(data)
-    assert set(floors) == {"training-mean"}
+    assert set(floors) == {"training-mean", "analogue", "regression"}
     answer = floors["training-mean"](data.test.all(0, 1))
     assert torch.allclose(answer[0], data.train.all()[:, 1].mean(dim=0), atol=1e-6)
 
@@ -100,7 +100,7 @@ def test_the_solver_on_strided_data_is_near_and_beats_persistence() -> None:
 def test_the_floor_of_a_relaxation_from_a_hidden_start_is_its_limit() -> None:
     data = generate("darcy-pdebench", samples=12, points=16)
     floors, u = floors_for(data), data.test.all()
-    assert set(floors) == {"training-mean", "solver"}
+    assert set(floors) == {"training-mean", "analogue", "regression", "solver"}
     given, answer = u[:, :1], u[:, 1:]
     errors = {
         name: (floor.trajectory(given, 1) - answer).square().mean()

@@ -4,6 +4,8 @@
     best-lag        what was `lag` steps ago comes again; the lag that fits the training data best
     climatology     the mean of the training part in every cell, whatever the time
     training-mean   the mean of the training trajectories at the same time
+    analogue        steady data: the answers of the most similar inputs (`steady_floors`)
+    regression      steady data: the best linear map from input to answer (`steady_floors`)
     solver          the problem's own classical solver on the data's own coarse grid
 
 A floor is a stepper, history → next frame.  Some floors need more than the last few frames: the
@@ -24,6 +26,7 @@ from torch import Tensor
 
 from fino.data.dataset import Dataset
 from fino.grid import Grid
+from fino.model.steady_floors import Analogue, Regression
 from fino.pde import PROBLEMS
 from fino.pde.problem import Problem
 from fino.shapes import Field, Trajectory
@@ -273,6 +276,8 @@ FLOORS: dict[str, type[Floor]] = {
     "best-lag": BestLag,
     "climatology": Climatology,
     "training-mean": TrainingMean,
+    "analogue": Analogue,
+    "regression": Regression,
     "solver": Solver,
 }
 
