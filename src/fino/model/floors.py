@@ -42,8 +42,11 @@ __all__ = [
     "floors_for",
 ]
 
-#: Problems whose start is hidden, and the problem whose answer they tend to.
-_LIMITS = {"darcy-pdebench": "darcy"}
+#: Problems that start from something unseen and at random: their solver starts from its mean.
+_HIDDEN_STARTS = ("darcy-pdebench",)
+
+#: Training samples whose starts are drawn again, to see what they have in common.
+_STARTS = 64
 
 #: Training trajectories that the search for the best lag looks at.
 _LAG_SAMPLES = 256
@@ -196,6 +199,7 @@ class Solver:
     start: float
     steady: bool
     seed: int
+    others: tuple[int, ...]
     history: int = 1
     seconds: float | None = field(default=None, compare=False)
     _warm: bool = field(default=False, repr=False, compare=False)
@@ -205,15 +209,17 @@ class Solver:
         card = data.card
         if card.name not in PROBLEMS:
             return None
-        name = _LIMITS.get(card.name, card.name)
-        problem = PROBLEMS[name]
-        known = problem.settings.model_fields if name != card.name else card.parameters
+        problem = PROBLEMS[card.name]
         try:
-            settings = problem.settings(
-                **{key: value for key, value in card.parameters.items() if key in known}
-            )
             floor = cls(
-                data.grid, problem, settings, card.dt, card.start, data.steady, card.seed or 0
+                grid=data.grid,
+                problem=problem,
+                settings=problem.settings(**card.parameters),
+                dt=card.dt,
+                start=card.start,
+                steady=data.steady,
+                seed=card.seed or 0,
+                others=data.train.samples[:_STARTS],
             )
             floor.first_state(_numbers(data.train.read([0], 0, 1)[:, 0]))
         except ValueError:
@@ -254,19 +260,24 @@ class Solver:
         return self.start + self.dt * np.arange(first, first + steps + 1)
 
     def first_state(self, frame: np.ndarray) -> np.ndarray:
-        """The state at the start: what is saved, and what all initial states have in common."""
+        """The state at the start: what is saved, and what all initial states have in common.
+
+        Where they have nothing in common but a mean, and are known to, the mean.
+        """
         state = self.problem.state(self.settings, self.grid, frame)
         if state is not None:
             return state
-        drawn = self.problem.draw(self.settings, self.grid, self.seed, range(4))
+        drawn = self.problem.draw(self.settings, self.grid, self.seed, self.others)
         channels = frame.shape[1]
         hidden = drawn[:, channels:]
-        if drawn.shape[1] < channels or not (hidden == hidden[:1]).all():
+        alike = (hidden == hidden[:1]).all() or self.problem.name in _HIDDEN_STARTS
+        if drawn.shape[1] < channels or not alike:
             raise ValueError(
                 f"The first frame of {self.problem.name} does not hold all that its solver needs, "
                 f"so there is no classical floor for it."
             )
-        rest = np.broadcast_to(hidden[:1], (len(frame), *hidden.shape[1:]))
+        mean = hidden.mean(axis=0)
+        rest = np.broadcast_to(mean, (len(frame), *mean.shape))
         return np.concatenate([frame, rest], axis=1)
 
 
