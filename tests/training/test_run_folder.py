@@ -218,6 +218,31 @@ def test_judging_takes_at_most_a_tenth_of_a_budget_of_time(
     assert f"judged {often} times by {many} rollouts" in explained(chosen, model, data)[-1]
 
 
+def test_a_rollout_is_timed_with_the_threads_of_the_training(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        choices, "_rollout_seconds", lambda model, data: seen.append(torch.get_num_threads()) or 1.0
+    )
+    data, before = blobs(), torch.get_num_threads()
+    model = fino.build("fino", data, width=4, levels=0, history=2)
+    for count in (1, 2):
+        settled(TrainingSettings(cpu_seconds=60, threads=count), model, data)
+    assert seen == [1, 2] and torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(("seconds_an_answer", "many"), [(1e-4, 7), (0.1, 6), (100.0, 4)])
+def test_steady_data_are_judged_by_all_samples_that_time_allows(
+    seconds_an_answer, many, monkeypatch
+):
+    u = np.random.default_rng(0).normal(size=(80, 2, 1, 8))
+    data = fino.from_array(u, dt=1.0, extent=(0, 1), boundary="periodic", steady=True)
+    assert len(data.validation) == 7
+    model = fino.build("fino", data, width=4, levels=0)
+    monkeypatch.setattr(choices, "_rollout_seconds", lambda model, data: seconds_an_answer)
+    chosen = settled(TrainingSettings(cpu_seconds=60), model, data)
+    assert chosen.validation_samples == many
+
+
 def test_processes_that_work_together_do_not_measure_each_for_itself(monkeypatch):
     data = blobs()
     model = fino.build("fino", data, width=4, levels=0, history=2)

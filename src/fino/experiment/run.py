@@ -37,7 +37,7 @@ from fino.experiment.sources import make, opened
 from fino.experiment.steps import Ledger, Step, file_hash
 from fino.experiment.training import Order, train_case, train_together
 from fino.report.page import write_report
-from fino.training.run import threads
+from fino.training.threads import threads
 
 __all__ = ["Experiment", "Outcome", "carry_out", "in_the_way", "plan"]
 

@@ -14,6 +14,7 @@ from fino.inference.processes import is_launched
 from fino.model.emulator import Emulator
 from fino.training.batch import frames_skipped, judging_part
 from fino.training.settings import VALIDATION_SAMPLES, VALIDATIONS, TrainingSettings
+from fino.training.threads import threads
 
 __all__ = ["explained", "settled"]
 
@@ -22,6 +23,8 @@ _CELLS_A_STEP = 8192
 #: The share of a budget of time that validation may take, and what it never falls below.
 _JUDGING = 0.1
 _FEWEST_SAMPLES, _FEWEST_VALIDATIONS = 4, 3
+#: Samples that judge a model of steady data, where a rollout is a single step.
+_STEADY_SAMPLES = 512
 DEFAULT_MINUTES = 5.0
 
 
@@ -57,11 +60,13 @@ def _validation(settings: TrainingSettings, model: Emulator, data: Dataset) -> d
     minute of training.  Fewer trajectories come first, then fewer validations.
     """
     often = settings.validations or VALIDATIONS
-    many = settings.validation_samples or VALIDATION_SAMPLES
+    usual = min(_STEADY_SAMPLES, len(judging_part(data))) if data.steady else VALIDATION_SAMPLES
+    many = settings.validation_samples or usual
     seconds = [s for s in (settings.cpu_seconds, 60 * (settings.minutes or 0)) if s]
     # Processes that measure for themselves would disagree and wait for one another forever.
     if seconds and settings.device == "cpu" and not is_launched():
-        rollouts = _JUDGING * min(seconds) / _rollout_seconds(model, data)
+        with threads(settings.threads):  # idle threads that wait for work cost time as well
+            rollouts = _JUDGING * min(seconds) / _rollout_seconds(model, data)
         if settings.validation_samples is None:
             many = max(_FEWEST_SAMPLES, min(many, int(rollouts / often)))
         if settings.validations is None:

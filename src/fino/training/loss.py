@@ -128,11 +128,15 @@ def full_trajectory_error(prediction: Trajectory, truth: Trajectory) -> Tensor:
     return (prediction - truth).square().sum() / prediction.shape[0]
 
 
+#: Trajectories that are rolled out together; many more would leave the cache.
+_JUDGED_AT_ONCE = 16
+
+
 @dataclass(frozen=True)
 class Judgement:
     """How a model's rollout did: `full` is L_full (15), `nrmse` the same relative to the truth.
 
-    `diverged` is the first frame after the history, if any, that is not finite.
+    `diverged` is the frame after the history, if any, at which a rollout stopped being finite.
     """
 
     full: float
@@ -143,14 +147,15 @@ class Judgement:
 @torch.no_grad()
 def validate(emulator: Emulator, trajectories: Trajectory) -> Judgement:
     """Roll out from the first frames to the end and compare: (b, t, c, *space) → Judgement."""
-    history, truth = trajectories[:, : emulator.history], trajectories[:, emulator.history :]
-    squares, relative = torch.zeros(()), []
-    for t, frame in enumerate(predicted_frames(emulator, history, truth.shape[1])):
-        error = (frame - truth[:, t]).double().flatten(start_dim=2)
-        if not torch.isfinite(error).all():
-            return Judgement(float("inf"), float("inf"), diverged=t)
-        size = truth[:, t].double().flatten(start_dim=2).square().mean(dim=2).sqrt()
-        rms = error.square().mean(dim=2).sqrt()
-        relative.append((rms / size.clamp_min(1e-12)).mean())
-        squares = squares + error.square().sum() / len(error)
-    return Judgement(float(squares), float(torch.stack(relative).mean()))
+    squares, relative = 0.0, []
+    for some in trajectories.split(_JUDGED_AT_ONCE):
+        history, truth = some[:, : emulator.history], some[:, emulator.history :]
+        for t, frame in enumerate(predicted_frames(emulator, history, truth.shape[1])):
+            error = (frame - truth[:, t]).double().flatten(start_dim=2)
+            if not torch.isfinite(error).all():
+                return Judgement(float("inf"), float("inf"), diverged=t)
+            size = truth[:, t].double().flatten(start_dim=2).square().mean(dim=2).sqrt()
+            rms = error.square().mean(dim=2).sqrt()
+            relative.append((rms / size.clamp_min(1e-12)).flatten())
+            squares += float(error.square().sum())
+    return Judgement(squares / len(trajectories), float(torch.cat(relative).mean()))

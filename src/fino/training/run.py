@@ -22,8 +22,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from fino.allocator import keep_freed_memory
 from fino.data.dataset import Dataset
 from fino.data.durable import write_whole
@@ -36,8 +34,9 @@ from fino.training.loop import Happened, State, begin, train
 from fino.training.processes import Processes, joined
 from fino.training.settings import TrainingSettings
 from fino.training.shelf import describe_data, reopen
+from fino.training.threads import threads
 
-__all__ = ["Interrupted", "Run", "fit", "resume", "threads"]
+__all__ = ["Interrupted", "Run", "fit", "resume"]
 
 Progress = Callable[[Happened], None]
 
@@ -215,18 +214,6 @@ def _free_folder(name: str) -> Path:
 
 def _write_json(path: Path, content: Any) -> None:
     write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
-
-
-@contextmanager
-def threads(count: int | None) -> Iterator[None]:
-    """So many threads inside, as many as before outside."""
-    before = torch.get_num_threads()
-    if count is not None:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager
