@@ -67,7 +67,8 @@ def test_the_folder_holds_what_the_next_room_reads(tmp_path):
     assert (run.folder / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_best_model_is_kept_not_the_last(tmp_path):
+@pytest.mark.parametrize(("choose_by", "column"), [("nrmse", "nrmse"), ("full", "validation")])
+def test_the_best_model_is_kept_not_the_last(choose_by, column, tmp_path):
     data = waves()
     run = fino.fit(
         little_fino(data),
@@ -76,12 +77,25 @@ def test_the_best_model_is_kept_not_the_last(tmp_path):
         steps=40,
         learning_rate=0.05,
         schedule="constant",
+        choose_by=choose_by,
         **{**QUICK, "validations": 20},
     )
-    judged = [row["validation"] for row in run.metrics if row["validation"] is not None]
+    judged = [row[column] for row in run.metrics if row[column] is not None]
     assert judged[-1] > min(judged), "this run was meant to end worse than its best"
     kept = validate(run.model, data.validation.all(data.history - run.model.history))
-    assert kept.full == pytest.approx(min(judged), rel=1e-6)
+    found = kept.full if choose_by == "full" else kept.nrmse
+    assert found == pytest.approx(min(judged), rel=1e-6)
+
+
+def test_one_hard_trajectory_does_not_choose_the_model(monkeypatch):
+    """A sum of squares follows the largest field; the mean relative error does not."""
+    data = waves()
+    loud = data.train.all()
+    loud[0] *= 100
+    model = little_fino(data)
+    quiet, both = validate(model, loud[1:]), validate(model, loud)
+    assert both.full > 100 * quiet.full
+    assert both.nrmse < 3 * quiet.nrmse
 
 
 def test_training_stops_when_validation_no_longer_improves(tmp_path):

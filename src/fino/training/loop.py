@@ -121,7 +121,7 @@ def train(
         judgement, improved = None, False
         if int(share * often) > validations:
             validations = int(share * often)
-            judgement, improved = _judge(state, judged, processes)
+            judgement, improved = _judge(state, judged, settings, processes)
         yield Happened(
             step=state.step,
             share=share,
@@ -153,13 +153,16 @@ def _validation_trajectories(
     return part.read(range(count), frames_skipped(emulator, data)).to(settings.device)
 
 
-def _judge(state: State, judged: Tensor, processes: Processes) -> tuple[Judgement, bool]:
+def _judge(
+    state: State, judged: Tensor, settings: TrainingSettings, processes: Processes
+) -> tuple[Judgement, bool]:
     """Validate, and keep the weights if they are the best so far."""
     judgement = validate(state.candidate.eval(), judged)
     state.emulator.train()
-    improved = processes.from_first(judgement.full) < state.best
+    error = judgement.full if settings.choose_by == "full" else judgement.nrmse
+    improved = processes.from_first(error) < state.best
     if improved:
-        state.best, state.best_step, state.stale = judgement.full, state.step, 0
+        state.best, state.best_step, state.stale = error, state.step, 0
         weights = state.candidate.state_dict()
         state.best_weights = {name: value.detach().clone() for name, value in weights.items()}
     else:

@@ -2,7 +2,7 @@
 
     û_t = f(x^{(t−K)}),   x^{(t−K+1)} = shift(x^{(t−K)}) ‖ û_t                     (13)
     L_step = Σ_t 1/B Σ_b ‖ û_t^{(b)} − u_t^{(b)} ‖²          what is minimised      (14)
-    L_full = 1/B Σ_b ‖ Û^{(b)} − U^{(b)} ‖²                  what models are chosen by (15)
+    L_full = 1/B Σ_b ‖ Û^{(b)} − U^{(b)} ‖²           what the paper chooses models by (15)
 
 The paper's sum in (14) runs over one frame more than its rollout in (13); we count the H frames
 that are predicted.

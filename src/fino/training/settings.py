@@ -31,7 +31,9 @@ class TrainingSettings(Settings):
 
     Budget: the first of `minutes` (wall clock), `cpu_seconds`, `steps`, `epochs` to run out ends
     the run, and the schedules stretch over it.  `horizon` is the longest unroll; None is the
-    whole trajectory.  `noise` is in units of the fields' own spread.  Left open, `validations`
+    whole trajectory.  `noise` is in units of the fields' own spread.  The best weights are those
+    with the smallest relative error on validation rollouts, or `full`, the smallest sum of squares
+    as equation 15 has it, which the few hardest trajectories decide.  Left open, `validations`
     and `validation_samples` are such that judging takes at most a tenth of a budget of time.
     """
 
@@ -63,6 +65,7 @@ class TrainingSettings(Settings):
     clip: float | None = Field(1.0, gt=0)
     average: float = Field(0.0, ge=0, lt=1)
 
+    choose_by: Literal["nrmse", "full"] = "nrmse"
     validations: int | None = Field(None, ge=1)
     validation_samples: int | None = Field(None, ge=1)
     patience: int | None = Field(None, ge=1)
@@ -111,6 +114,7 @@ class TrainingSettings(Settings):
             "schedule": "step",
             "warmup": 0.0,
             "clip": None,
+            "choose_by": "full",
         }
         return cls(**{**scheme, **changes})
 
