@@ -154,6 +154,31 @@ def test_the_leftover_of_the_start_has_the_measured_size():
     assert ratio.max() == pytest.approx(0.286, abs=0.01)
 
 
+def test_the_most_that_the_rock_tells_of_a_relaxing_field_is_that_of_the_mean_start():
+    """The field is a straight line in the level it starts from; with the level unknown, the
+    mean one leaves about half of what the steady state leaves."""
+    settings = RELAXING.settings(points=32)
+    grid, times = RELAXING.grid(settings), RELAXING.times(settings)
+    state = RELAXING.draw(settings, grid, 0, range(60))
+
+    def started_from(level):
+        started = state.copy()
+        started[:, 1] = level
+        return RELAXING.solve(settings, grid, started, times)[:, 1, 0]
+
+    truth, nothing, one = (started_from(level) for level in (state[:, 1], 0.0, 1.0))
+    np.testing.assert_allclose(truth, nothing + state[:, 1] * (one - nothing), atol=1e-8)
+    error = {
+        level: np.mean(
+            np.linalg.norm(nothing + level * (one - nothing) - truth, axis=(1, 2))
+            / np.linalg.norm(truth, axis=(1, 2))
+        )
+        for level in (0.0, 5.05, 10.0)
+    }
+    assert error[5.05] < 0.6 * min(error[0.0], error[10.0])
+    assert error[5.05] == pytest.approx(0.018, abs=0.006)
+
+
 def test_our_threshold_is_the_mean_of_the_distribution():
     def overlap(s):  # mean of exp(−(x − y)²/s) over the unit square
         return math.sqrt(math.pi * s) * erf(1 / math.sqrt(s)) - s * (1 - math.exp(-1 / s))

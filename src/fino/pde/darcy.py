@@ -176,7 +176,8 @@ class Darcy:
         if self.relaxing:
             notes.append(
                 "u is not steady: the part of the unknown start that is left at t = 1.75 is 2.5 % "
-                "of u on average and up to 29 %, and no function of ν can predict it."
+                "of u on average and up to 29 %. A function of ν can know its mean and no more, "
+                "which leaves an nRMSE of 0.018."
             )
             notes.append(
                 "The start is a uniform level; PDEBench's small ripples on it are left out, as "
