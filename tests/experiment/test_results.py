@@ -14,7 +14,14 @@ from fino.experiment import saved
 from fino.experiment.results_page import results_page
 from fino.experiment.results_words import against, against_floors, headline, missing, summary
 from fino.experiment.saved import TASKS, keep, keep_scores
-from fino.experiment.standing import bar_of, papers, retuned, standing, standings
+from fino.experiment.standing import (
+    bar_of,
+    papers,
+    retuned,
+    standing,
+    standings,
+    with_shipped,
+)
 from fino.experiment.write_results import write_results
 
 
@@ -70,6 +77,18 @@ def test_clearly_below_a_floor_means_apart_from_it(scores):
     assert bar_of("darcy", at(scores, 0.10, floor=0.13)).met
     assert not bar_of("darcy", at(scores, 0.10, floor=0.11)).met
     assert not bar_of("climate", replace(scores, floors={})).met
+
+
+def test_a_floor_measured_beside_the_shipped_model_counts_if_the_data_are_the_same(scores):
+    tasks = {"darcy": {"fino": at(scores, 0.10, floor=0.13)}}
+    shipped = at(scores, 0.09, floor=0.08)
+    others = replace(shipped, data={**shipped.data, "sha256": "other"})
+    for model, sentence in (
+        (shipped, "FINO does not beat the best floor on darcy (solver 0.08, FINO 0.1)."),
+        (others, "FINO beats every floor on all 1 tasks that were run."),
+    ):
+        rows = {"darcy": standings(tasks["darcy"])}
+        assert against_floors(rows, with_shipped(tasks, {"darcy": model})) == sentence
 
 
 def test_seeds_are_averaged_and_keep_the_widest_interval(scores):

@@ -15,7 +15,16 @@ from fino.experiment.horizon import LOST, far
 from fino.experiment.recipe import shipped as recipes
 from fino.experiment.results_words import EXPECTED, headline, listed, missing, summary
 from fino.experiment.saved import SHIPPED, TASKS, comparisons_of, families
-from fino.experiment.standing import Standing, bar_of, best_floor, papers, retuned, standings
+from fino.experiment.standing import (
+    Standing,
+    bar_of,
+    best_floor,
+    lowest_floor,
+    papers,
+    retuned,
+    standings,
+    with_shipped,
+)
 from fino.report import tables
 from fino.report.tables import Cell, Table
 
@@ -37,6 +46,7 @@ def results_page(
 ) -> str:
     """The whole page; `figures` says where each of them is: pareto, over-time, fields, horizon."""
     rows = {task: standings(cases) for task, cases in tasks.items()}
+    judged = with_shipped(tasks, models)
     parts = [
         "# Results\n",
         "Built by `fino results` from the scores that come with the package "
@@ -44,7 +54,7 @@ def results_page(
         "the error divided by the truth's own size; (low – high) is a 95 % bootstrap interval "
         "over test samples, ± the standard deviation over seeds.\n",
         "## In short\n",
-        _bullets([*headline(models), *summary(rows, tasks)]),
+        _bullets([*headline(models), *summary(rows, judged)]),
         _absent(missing(rows)),
         "## The shipped models beside the paper\n",
         _shipped(models).markdown(),
@@ -52,7 +62,7 @@ def results_page(
         "## Equal budgets\n",
         "Every model gets 20 CPU-minutes of training, validation included.\n",
         _spent(rows),
-        _side_by_side(rows, tasks).markdown(),
+        _side_by_side(rows, judged).markdown(),
         _picture(figures, "pareto", "Error against the cost of a step"),
         _picture(figures, "over-time", "Error over time"),
         *_short_budget(short),
@@ -118,8 +128,7 @@ def _side_by_side(rows: Mapping[str, Mapping[str, Standing]], tasks: Tasks) -> T
                 line.append(Cell(own.words, own.nrmse, own.nrmse == best))
             else:
                 line.append(Cell("not run"))
-        floors = [f for scores in tasks.get(task, {}).values() if (f := best_floor(scores))]
-        lowest = min(floors, key=lambda floor: floor[1].value, default=None)
+        lowest = lowest_floor(tasks.get(task, {}).values())
         line.append(Cell("–" if lowest is None else f"{lowest[0]} {lowest[1].value:.3g}"))
         cells.append(tuple(line))
     notes = ("Bold is the lowest of a task. One seed unless said otherwise.",)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from fino.evaluation.scores import Scores
 from fino.experiment.saved import TASKS
-from fino.experiment.standing import Standing, bar_of, best_floor, retuned
+from fino.experiment.standing import Standing, bar_of, lowest_floor, retuned
 
 __all__ = ["EXPECTED", "against", "against_floors", "headline", "listed", "missing", "summary"]
 
@@ -56,11 +56,11 @@ def against_floors(rows: Rows, tasks: Mapping[str, Mapping[str, Scores]]) -> str
     """Where FINO is no better than a prediction that needs no learning."""
     lost, judged = [], 0
     for task, cases in rows.items():
-        floors = [found for scores in tasks[task].values() if (found := best_floor(scores))]
-        if "fino" not in cases or not floors:
+        floor = lowest_floor(tasks[task].values())
+        if "fino" not in cases or floor is None:
             continue
         judged += 1
-        name, score = min(floors, key=lambda floor: floor[1].value)
+        name, score = floor
         if not cases["fino"].nrmse < score.value:
             lost.append(f"{task} ({name} {score.value:.3g}, FINO {cases['fino'].nrmse:.3g})")
     if not judged:

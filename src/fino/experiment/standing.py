@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fino.evaluation.scores import Score, Scores
 from fino.experiment.saved import families
 from fino.report.paper import AUDIT, READS_AS, numbers, task_of
 
-__all__ = ["Bar", "Standing", "bar_of", "best_floor", "papers", "retuned", "standing", "standings"]
+__all__ = [
+    "Bar",
+    "Standing",
+    "bar_of",
+    "best_floor",
+    "lowest_floor",
+    "papers",
+    "retuned",
+    "standing",
+    "standings",
+    "with_shipped",
+]
 
 #: The share of the paper's FINO that ours should stay below, and in which metric.
 _SHARES = {
@@ -87,6 +98,23 @@ def best_floor(scores: Scores) -> tuple[str, Score] | None:
     known = {name: floor["nrmse"] for name, floor in scores.floors.items() if "nrmse" in floor}
     best = min(known, key=lambda name: known[name].value, default=None)
     return None if best is None else (best, known[best])
+
+
+def lowest_floor(cases: Iterable[Scores]) -> tuple[str, Score] | None:
+    """The floor with the smallest error that any of the cases was scored beside."""
+    found = [floor for scores in cases if (floor := best_floor(scores))]
+    return min(found, key=lambda floor: floor[1].value, default=None)
+
+
+def with_shipped(
+    tasks: Mapping[str, Mapping[str, Scores]], models: Mapping[str, Scores]
+) -> dict[str, dict[str, Scores]]:
+    """The scores of each task, and those of its shipped model if they are of the same data."""
+    found = {task: dict(cases) for task, cases in tasks.items()}
+    for task, scores in models.items():
+        if scores.data["sha256"] in {own.data["sha256"] for own in found.get(task, {}).values()}:
+            found[task]["shipped"] = scores
+    return found
 
 
 def papers(task: str, metric: str, model: str = "fino") -> float | None:

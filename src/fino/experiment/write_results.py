@@ -15,7 +15,7 @@ from fino.evaluation.runs import subject_from_shelf
 from fino.evaluation.scores import Scores
 from fino.experiment.results_page import results_page, spans
 from fino.experiment.saved import TASKS, saved, shipped_scores
-from fino.experiment.standing import Standing, best_floor, standings
+from fino.experiment.standing import Standing, lowest_floor, standings, with_shipped
 from fino.model.pretrained import PRETRAINED
 from fino.report.page import scene_of
 from fino.report.results_figures import (
@@ -92,6 +92,7 @@ def _scenes(
 
 def _pareto(tasks: Tasks, models: Mapping[str, Scores]) -> Figure:
     panels, floors = {}, {}
+    judged = with_shipped(tasks, models)
     for task in TASKS:
         cases = tasks.get(task, {})
         rows = standings(cases)
@@ -100,10 +101,9 @@ def _pareto(tasks: Tasks, models: Mapping[str, Scores]) -> Figure:
             (star,) = standings({"fino": models[task]}).values()
             dots += [_dot(star, shipped=True)] if _can_be_drawn(star) else []
         panels[task] = dots
-        known = [floor for scores in cases.values() if (floor := best_floor(scores))]
-        if known:
-            name, score = min(known, key=lambda floor: floor[1].value)
-            floors[task] = (name, score.value)
+        lowest = lowest_floor(judged.get(task, {}).values())
+        if lowest is not None:
+            floors[task] = (lowest[0], lowest[1].value)
     return error_and_cost(panels, floors)
 
 
