@@ -87,7 +87,7 @@ def test_the_best_model_is_kept_not_the_last(choose_by, column, tmp_path):
     assert found == pytest.approx(min(judged), rel=1e-6)
 
 
-def test_one_hard_trajectory_does_not_choose_the_model(monkeypatch):
+def test_one_hard_trajectory_does_not_choose_the_model():
     """A sum of squares follows the largest field; the mean relative error does not."""
     data = waves()
     loud = data.train.all()

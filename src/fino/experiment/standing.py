@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fino.evaluation.scores import Score, Scores
-from fino.experiment.saved import families
+from fino.experiment.saved import SHIPPED, families
 from fino.report.paper import AUDIT, READS_AS, numbers, task_of
 
 __all__ = [
@@ -113,7 +113,7 @@ def with_shipped(
     found = {task: dict(cases) for task, cases in tasks.items()}
     for task, scores in models.items():
         if scores.data["sha256"] in {own.data["sha256"] for own in found.get(task, {}).values()}:
-            found[task]["shipped"] = scores
+            found[task][SHIPPED] = scores
     return found
 
 

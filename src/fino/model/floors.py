@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -259,6 +260,11 @@ class Solver:
             return np.asarray(self.problem.times(self.settings), dtype=float)
         return self.start + self.dt * np.arange(first, first + steps + 1)
 
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        """The initial states of some training samples, drawn once: (n, c, *space)."""
+        return self.problem.draw(self.settings, self.grid, self.seed, self.others)
+
     def first_state(self, frame: np.ndarray) -> np.ndarray:
         """The state at the start: what is saved, and what all initial states have in common.
 
@@ -267,11 +273,10 @@ class Solver:
         state = self.problem.state(self.settings, self.grid, frame)
         if state is not None:
             return state
-        drawn = self.problem.draw(self.settings, self.grid, self.seed, self.others)
         channels = frame.shape[1]
-        hidden = drawn[:, channels:]
+        hidden = self._starts[:, channels:]
         alike = (hidden == hidden[:1]).all() or self.problem.name in _HIDDEN_STARTS
-        if drawn.shape[1] < channels or not alike:
+        if self._starts.shape[1] < channels or not alike:
             raise ValueError(
                 f"The first frame of {self.problem.name} does not hold all that its solver needs, "
                 f"so there is no classical floor for it."
