@@ -72,6 +72,18 @@ def test_other_data_are_another_table():
     assert len(compare([scores(), scores(data="b")])) == 2
 
 
+def test_means_that_differ_by_rounding_are_both_best():
+    (result,) = compare([scores(nrmse=0.1), scores("fno", nrmse=0.1 * (1 + 1e-7))])
+    assert result.best("nrmse") == ("fino", "fno")
+    (result,) = compare([scores(nrmse=0.1), scores("fno", nrmse=0.1001)])
+    assert result.best("nrmse") == ("fino",)
+
+
+def test_a_row_that_diverged_is_never_the_best():
+    (result,) = compare([scores(nrmse=math.nan), scores("fno", nrmse=0.2)])
+    assert result.best("nrmse") == ("fno",)
+
+
 def test_the_best_learned_row_is_best_and_floors_never_are():
     (result,) = compare([scores(nrmse=0.1), scores("fno", nrmse=0.2)])
     assert result.best("nrmse") == ("fino",)

@@ -54,12 +54,17 @@ class Comparison:
     floors: tuple[Row, ...]
 
     def best(self, metric: str) -> tuple[str, ...]:
-        """The names of the learned rows with the best mean of that metric."""
+        """The names of the learned rows with the best mean of that metric.
+
+        Several where means agree to the four digits that tables print: the same weights scored
+        twice differ by rounding, and neither is better.
+        """
         known = {row.name: row.values[metric].mean for row in self.rows if metric in row.values}
-        if not known:
+        finite = {name: mean for name, mean in known.items() if math.isfinite(mean)}
+        if not finite:
             return ()
-        pick = max if metric_named(metric).higher_is_better else min
-        return tuple(name for name, mean in known.items() if mean == pick(known.values()))
+        best = (max if metric_named(metric).higher_is_better else min)(finite.values())
+        return tuple(n for n, mean in finite.items() if math.isclose(mean, best, rel_tol=5e-5))
 
     @property
     def metrics(self) -> tuple[str, ...]:
