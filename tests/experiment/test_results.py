@@ -154,6 +154,18 @@ def test_an_empty_page_says_so():
     assert "## As the retuned FNO was judged\n\nNot run." in page
 
 
+def test_a_shipped_model_past_the_horizon_has_the_budget_of_its_weights(scores):
+    model = {key: value for key, value in scores.model.items() if key != "training"}
+    far = replace(scores, model=model, cost={})
+    near = replace(scores, cost={**scores.cost, "training_cpu_seconds": 1320.0})
+    horizons = {"horizon-advection": {"fino-shipped": far}}
+    known = results_page({}, {"advection": near}, {}, horizons, {}, {}, {})
+    assert "| fino-shipped | 22 |" in known
+    other = replace(near, model={**near.model, "sha256": "another"})
+    unknown = results_page({}, {"advection": other}, {}, horizons, {}, {}, {})
+    assert "| fino-shipped | – |" in unknown
+
+
 def test_a_diverged_run_is_told(scores):
     rows = {"advection": standings({"fino": at(scores, 0.1), "fno": at(scores, float("inf"))})}
     assert rows["advection"]["fno"].words == "diverged"

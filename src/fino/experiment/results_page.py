@@ -69,7 +69,7 @@ def results_page(
         *_as_audited(audited),
         *_details(tasks, models),
         *_ablations(ablations),
-        *_horizons(horizons, tasks, figures),
+        *_horizons(horizons, tasks, models, figures),
         _again(models),
     ]
     return "\n".join(part for part in parts if part)
@@ -259,7 +259,9 @@ def spans(task: str, scores: Scores, tasks: Tasks) -> float:
     return frames[0] / frames[1]
 
 
-def _horizons(horizons: Tasks, tasks: Tasks, figures: Mapping[str, str]) -> list[str]:
+def _horizons(
+    horizons: Tasks, tasks: Tasks, models: Mapping[str, Scores], figures: Mapping[str, str]
+) -> list[str]:
     parts = ["## Far past the training horizon\n"]
     if not horizons:
         return [*parts, "Not run.\n"]
@@ -269,7 +271,7 @@ def _horizons(horizons: Tasks, tasks: Tasks, figures: Mapping[str, str]) -> list
             times = spans(task, scores, tasks)
             seen = far(scores, times)
             numbers = [Cell(f"{v:.3g}", v) for v in (seen.within, seen.end, seen.worst)]
-            spent = (scores.model.get("training") or {}).get("cpu_seconds")
+            spent = _trained_for(scores, models)
             budget = Cell("–" if spent is None else f"{spent / 60:.3g}")
             rows.append((Cell(case), budget, *numbers, Cell("yes" if seen.bounded else "NO")))
         first = next(iter(cases.values()))
@@ -280,6 +282,15 @@ def _horizons(horizons: Tasks, tasks: Tasks, figures: Mapping[str, str]) -> list
         parts.append(Table(title, columns, tuple(rows), (note,)).markdown())
     picture = "Error past the training horizon, which the dotted line marks"
     return [*parts, _picture(figures, "horizon", picture)]
+
+
+def _trained_for(scores: Scores, models: Mapping[str, Scores]) -> float | None:
+    """CPU-seconds of training; shipped weights carry theirs in their own scores."""
+    asked: float | None = (scores.model.get("training") or {}).get("cpu_seconds")
+    if asked is not None:
+        return asked
+    same = (m for m in models.values() if m.model.get("sha256") == scores.model.get("sha256"))
+    return next((m.cost.get("training_cpu_seconds") for m in same), None)
 
 
 def _again(models: Mapping[str, Scores]) -> str:
