@@ -68,6 +68,21 @@ def test_other_settings_are_another_row_and_the_name_says_which():
     assert [row.name for row in result.rows] == ["fino width=16", "fino width=32", "fno"]
 
 
+def test_a_setting_that_came_later_does_not_part_the_seeds():
+    late = scores(seed=1)
+    late.model["training"]["choose_by"] = "nrmse"
+    (result,) = compare([scores(seed=0), late])
+    assert [(row.name, row.seeds) for row in result.rows] == [("fino", (0, 1))]
+
+
+def test_a_setting_that_both_runs_know_parts_them():
+    first, second = scores(seed=0), scores(seed=1)
+    first.model["training"]["choose_by"] = "full"
+    second.model["training"]["choose_by"] = "nrmse"
+    (result,) = compare([first, second])
+    assert [row.name for row in result.rows] == ["fino choose_by=full", "fino choose_by=nrmse"]
+
+
 def test_other_data_are_another_table():
     assert len(compare([scores(), scores(data="b")])) == 2
 

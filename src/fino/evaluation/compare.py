@@ -94,7 +94,9 @@ def _folder(path: Path) -> Path:
 def _comparison(group: list[Scores]) -> Comparison:
     alike: dict[str, list[Scores]] = {}
     for scores in group:
-        alike.setdefault(json.dumps(_without_seed(scores.model), sort_keys=True), []).append(scores)
+        known = _known_to_all([s.model for s in group if s.model["name"] == scores.model["name"]])
+        facts = _without_seed(scores.model, known)
+        alike.setdefault(json.dumps(facts, sort_keys=True), []).append(scores)
     names = _names([members[0].model for members in alike.values()])
     rows = [_row(name, members) for name, members in zip(names, alike.values(), strict=True)]
     first = group[0]
@@ -152,14 +154,21 @@ def _mean_cost(costs: list[dict[str, Any]]) -> dict[str, float]:
     return mean
 
 
-def _without_seed(model: dict[str, Any]) -> dict[str, Any]:
+def _known_to_all(models: list[dict[str, Any]]) -> set[str]:
+    """The training's settings that every run wrote down.
+
+    One that came later, and that earlier runs could not write, does not tell runs apart.
+    """
+    return set.intersection(*(set(model.get("training", {})) for model in models))
+
+
+def _without_seed(model: dict[str, Any], known: set[str]) -> dict[str, Any]:
     """Everything but what was drawn or timed: seeds, the weights' hash, how often it was judged."""
-    by_chance = ("seed", "validations", "validation_samples")
-    seeded = {
-        part: {k: v for k, v in model.get(part, {}).items() if k not in by_chance}
-        for part in ("emulator", "training")
-    }
-    return {**{k: v for k, v in model.items() if k != "sha256"}, **seeded}
+    by_chance = {"seed", "validations", "validation_samples"}
+    training = {k: v for k, v in model.get("training", {}).items() if k in known - by_chance}
+    emulator = {k: v for k, v in model.get("emulator", {}).items() if k not in by_chance}
+    rest = {k: v for k, v in model.items() if k != "sha256"}
+    return {**rest, "emulator": emulator, "training": training}
 
 
 def _names(models: list[dict[str, Any]]) -> list[str]:
