@@ -212,6 +212,17 @@ def test_scaling_is_fitted_on_the_training_part_alone():
         fit_frames(data.test)
 
 
+@pytest.mark.parametrize("at_once", [1, 50, 2**16])
+def test_scaling_does_not_depend_on_how_many_values_are_looked_at_at_a_time(monkeypatch, at_once):
+    u = np.random.default_rng(0).standard_normal((6, 7, 2, 8))
+    data = fino.from_array(u, dt=1, extent=(0, 1), boundary="periodic")
+    changes = data.train.all().double().diff(dim=1)
+    monkeypatch.setattr("fino.data.normalize._PIECE", at_once)
+    steps = fit_increments(data.train)
+    assert steps.mean.tolist() == pytest.approx(changes.mean(dim=(0, 1, 3)).tolist())
+    assert steps.std.tolist() == pytest.approx(changes.std(dim=(0, 1, 3), unbiased=False).tolist())
+
+
 def test_a_card_goes_to_json_and_back_and_reads_as_a_page():
     data = dataset(title="Numbers", flaws=("made up",), parameters={"beta": 2.0}, speed=1.5)
     card = data.card

@@ -6,6 +6,7 @@ scale(u) = (u − mean) / std        per channel
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,15 @@ def fit_increments(part: Part, start: int = 0) -> Scaling:
     return _fit(part, start, None, increments=True)
 
 
+def _pieces(u: Tensor, increments: bool) -> Iterator[Tensor]:
+    """Frames (t, c, *space), or their changes, a few at a time in float64, as (c, values)."""
+    at_once = max(1, _PIECE // math.prod(u.shape[1:]))
+    for first in range(0, len(u) - increments, at_once):
+        piece = u[first : first + at_once + increments].double()
+        piece = piece.diff(dim=0) if increments else piece
+        yield piece.transpose(0, 1).flatten(start_dim=1)
+
+
 def _fit(part: Part, start: int, length: int | None, increments: bool) -> Scaling:
     """Mean and deviation in float64, in pieces that stay in the cache: Σ share (σ² + (μ − μ̄)²)."""
     if part.name != "train":
@@ -71,9 +81,7 @@ def _fit(part: Part, start: int, length: int | None, increments: bool) -> Scalin
     counts, means, squares = [], [], []
     for i in range(len(part)):
         u = part.read([i], start, length)[0]
-        u = u.double().diff(dim=0) if increments else u
-        for frames in u.split(max(1, _PIECE // math.prod(u.shape[1:]))):
-            piece = frames.double().transpose(0, 1).flatten(start_dim=1)
+        for piece in _pieces(u, increments):
             counts.append(piece.shape[1])
             means.append(piece.mean(dim=1))
             squares.append((piece - means[-1][:, None]).square_().mean(dim=1))

@@ -27,6 +27,7 @@ from fino.experiment.sources import opened
 from fino.experiment.sweep import Case
 from fino.model.store import model_hash
 from fino.training.run import Interrupted, fit, resume
+from fino.training.threads import threads
 
 __all__ = ["Order", "train_case", "train_together"]
 
@@ -38,11 +39,14 @@ def train_case(order: Order, progress: Callable[[Any], None] | None = None) -> s
     """Train one case in this process; returns the SHA-256 of its weights."""
     case, path, folder, going_on = order
     data = opened(case.data, path)
-    if going_on:
-        resume(folder, data, progress=progress)
-    else:
-        model = fino.build(case.model, data, seed=case.seed, **case.build)
-        fit(model, data, out=folder, progress=progress, **case.train)
+    # From the first look at the data on: threads of two processes on the same cores wait for
+    # each other, and building on a gigabyte took three minutes instead of twenty seconds.
+    with threads(case.train.get("threads")):
+        if going_on:
+            resume(folder, data, progress=progress)
+        else:
+            model = fino.build(case.model, data, seed=case.seed, **case.build)
+            fit(model, data, out=folder, progress=progress, **case.train)
     return model_hash(folder / "model")
 
 
