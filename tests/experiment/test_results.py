@@ -12,7 +12,14 @@ from fino.cli.app import app
 from fino.evaluation.scores import Score, Scores
 from fino.experiment import saved
 from fino.experiment.results_page import results_page
-from fino.experiment.results_words import against, against_floors, headline, missing, summary
+from fino.experiment.results_words import (
+    against,
+    against_floors,
+    as_judged_there,
+    headline,
+    missing,
+    summary,
+)
 from fino.experiment.saved import TASKS, keep, keep_scores
 from fino.experiment.standing import (
     bar_of,
@@ -172,6 +179,18 @@ def test_a_diverged_run_is_told(scores):
     assert "FINO is below fno on 1 of 1 tasks" in against(rows, "fno")
 
 
+def test_judged_as_the_retuned_fno_was_says_wins_and_losses(scores):
+    rows = {
+        "shallow-water": standings({"fino": at(scores, 0.0005)}),
+        "diffusion-reaction-2d": standings({"fino": at(scores, 0.004)}),
+    }
+    assert as_judged_there(rows) == [
+        "Judged as the retuned FNO was, FINO is at or below it on 1 of 2 tasks (shallow-water "
+        "0.0005 against 0.0019 and diffusion-reaction-2d 0.004 against 0.0027)."
+    ]
+    assert as_judged_there({}) == []
+
+
 def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_path):
     keep(finished)
     keep_scores(Scores.load(finished / "fno"), "ablation-gate-advection", "fino-gate-false")
@@ -189,7 +208,8 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     assert "| advection |" in page and "not run" in page and "not shipped" in page
     assert "Does the gate help" in page and "Lowest: " in page
     assert "with a twentieth of the budget" in page
-    assert re.search(r"\| advection \| 16, 6 → 6 \| fino \| .* \| 0.0047 \|", page)
+    audited = r"\| advection \| 16, 6 → 6 \| fino \| .* \| 0.0047 \| .* \| [a-z-]+ [0-9.e-]+ \|\n"
+    assert re.search(audited, page)
     assert "fino evaluate --pretrained advection" in page
 
 

@@ -9,7 +9,16 @@ from fino.evaluation.scores import Scores
 from fino.experiment.saved import TASKS
 from fino.experiment.standing import Standing, bar_of, lowest_floor, retuned
 
-__all__ = ["EXPECTED", "against", "against_floors", "headline", "listed", "missing", "summary"]
+__all__ = [
+    "EXPECTED",
+    "against",
+    "against_floors",
+    "as_judged_there",
+    "headline",
+    "listed",
+    "missing",
+    "summary",
+]
 
 #: The rivals that every task should have, and those of three tasks.
 _ALWAYS = ("fino", "fno", "unet")
@@ -91,6 +100,20 @@ def headline(shipped: Mapping[str, Scores]) -> list[str]:
         )
     absent = [task for task in TASKS if task not in shipped]
     return [*lines, *([f"Not shipped: {listed(absent)}."] if absent else [])]
+
+
+def as_judged_there(audited: Rows) -> list[str]:
+    """How FINO does where it is judged as the retuned FNO was; nothing if that was not run."""
+    known = {t: value for t in audited if (value := retuned(t)) is not None}
+    ours = {t: audited[t]["fino"].nrmse for t in known if "fino" in audited[t]}
+    if not ours:
+        return []
+    below = [task for task, error in ours.items() if error <= known[task]]
+    each = listed([f"{task} {error:.2g} against {known[task]:g}" for task, error in ours.items()])
+    return [
+        f"Judged as the retuned FNO was, FINO is at or below it on {len(below)} of {len(ours)} "
+        f"tasks ({each})."
+    ]
 
 
 def summary(rows: Rows, tasks: Mapping[str, Mapping[str, Scores]]) -> list[str]:
