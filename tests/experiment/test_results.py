@@ -23,6 +23,7 @@ from fino.experiment.results_words import (
 from fino.experiment.saved import TASKS, keep, keep_scores
 from fino.experiment.standing import (
     bar_of,
+    mean_curve,
     papers,
     retuned,
     standing,
@@ -105,6 +106,14 @@ def test_seeds_are_averaged_and_keep_the_widest_interval(scores):
     assert row.words == "0.12 ± 0.02 (3 seeds)"
     assert not row.is_apart_from(standing("fno", [at(scores, 0.155)]))
     assert row.is_apart_from(standing("fno", [at(scores, 0.17)]))
+
+
+def test_curves_are_averaged_over_seeds_until_one_of_them_has_no_number(scores):
+    seeds = [
+        replace(scores, over_time={**scores.over_time, "nrmse": {"model": curve}})
+        for curve in ([0.1, 0.2, 0.3], [0.3, 0.4, None])
+    ]
+    assert mean_curve(seeds) == [pytest.approx(0.2), pytest.approx(0.3), None]
 
 
 def rows_of(scores, **tasks):

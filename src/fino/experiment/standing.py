@@ -21,6 +21,7 @@ __all__ = [
     "bar_of",
     "best_floor",
     "lowest_floor",
+    "mean_curve",
     "papers",
     "retuned",
     "standing",
@@ -98,6 +99,12 @@ def best_floor(scores: Scores) -> tuple[str, Score] | None:
     known = {name: floor["nrmse"] for name, floor in scores.floors.items() if "nrmse" in floor}
     best = min(known, key=lambda name: known[name].value, default=None)
     return None if best is None else (best, known[best])
+
+
+def mean_curve(seeds: Sequence[Scores]) -> list[float | None]:
+    """nRMSE over time, averaged over seeds; from where one of them has no number there is none."""
+    at_each_time = zip(*(scores.over_time["nrmse"]["model"] for scores in seeds), strict=True)
+    return [None if None in errors else statistics.fmean(errors) for errors in at_each_time]
 
 
 def lowest_floor(cases: Iterable[Scores]) -> tuple[str, Score] | None:

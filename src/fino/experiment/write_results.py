@@ -14,8 +14,14 @@ from matplotlib.figure import Figure
 from fino.evaluation.runs import subject_from_shelf
 from fino.evaluation.scores import Scores
 from fino.experiment.results_page import results_page, spans
-from fino.experiment.saved import TASKS, saved, shipped_scores
-from fino.experiment.standing import Standing, lowest_floor, standings, with_shipped
+from fino.experiment.saved import TASKS, families, saved, shipped_scores
+from fino.experiment.standing import (
+    Standing,
+    lowest_floor,
+    mean_curve,
+    standings,
+    with_shipped,
+)
 from fino.model.pretrained import PRETRAINED
 from fino.report.page import scene_of
 from fino.report.results_figures import (
@@ -124,13 +130,12 @@ def _moves(cases: Mapping[str, Scores]) -> bool:
 def _series(
     cases: Mapping[str, Scores],
 ) -> tuple[list[float], dict[str, list[float | None]]]:
-    """The first seed of each model, then the floors of the first case."""
+    """Each model, its seeds averaged as in the tables, then the floors of the first case."""
     first = next(iter(cases.values()))
-    series: dict[str, list[float | None]] = {}
-    for name, scores in cases.items():
-        plain = name.partition("-seed-")[0]
-        if scores.data["steps"] == first.data["steps"]:
-            series.setdefault(plain, scores.over_time["nrmse"]["model"])
+    alike = {name: s for name, s in cases.items() if s.data["steps"] == first.data["steps"]}
+    series = {
+        case: mean_curve([alike[name] for name in seeds]) for case, seeds in families(alike).items()
+    }
     floors = {n: v for n, v in first.over_time["nrmse"].items() if n != "model"}
     return first.over_time["time"], {**series, **floors}
 
