@@ -6,7 +6,7 @@ Nothing in it is written by hand, and a run that is missing is shown as not run.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from fino.evaluation.compare import Comparison, Row
@@ -25,7 +25,6 @@ from fino.experiment.saved import SHIPPED, TASKS, comparisons_of, families
 from fino.experiment.standing import (
     Standing,
     bar_of,
-    best_floor,
     lowest_floor,
     papers,
     retuned,
@@ -54,7 +53,7 @@ def results_page(
     """The whole page; `figures` says where each of them is: pareto, over-time, fields, horizon."""
     rows = {task: standings(cases) for task, cases in tasks.items()}
     judged = with_shipped(tasks, models)
-    asked_anew = {task: standings(cases) for task, cases in audited.items()}
+    as_audited = {task: standings(cases) for task, cases in audited.items()}
     parts = [
         "# Results\n",
         "Built by `fino results` from the scores that come with the package "
@@ -62,7 +61,7 @@ def results_page(
         "the error divided by the truth's own size; (low – high) is a 95 % bootstrap interval "
         "over test samples, ± the standard deviation over seeds.\n",
         "## In short\n",
-        _bullets([*headline(models), *as_judged_there(asked_anew), *summary(rows, judged)]),
+        _bullets([*headline(models), *as_judged_there(as_audited), *summary(rows, judged)]),
         _absent(missing(rows)),
         "## The shipped models beside the paper\n",
         _shipped(models).markdown(),
@@ -74,7 +73,7 @@ def results_page(
         _picture(figures, "pareto", "Error against the cost of a step"),
         _picture(figures, "over-time", "Error over time"),
         *_short_budget(short),
-        *_as_audited(audited),
+        *_as_audited(as_audited, audited),
         *_details(tasks, models),
         *_ablations(ablations),
         *_horizons(horizons, tasks, models, figures),
@@ -99,7 +98,7 @@ def _shipped(models: Mapping[str, Scores]) -> Table:
             rows.append((Cell(task), absent, absent, *printed, blank, blank, theirs, blank, blank))
             continue
         scores = models[task]
-        bar, floor = bar_of(task, scores), best_floor(scores)
+        bar = bar_of(task, scores)
         spent = scores.cost.get("training_cpu_seconds")
         rows.append(
             (
@@ -111,7 +110,7 @@ def _shipped(models: Mapping[str, Scores]) -> Table:
                 Cell("yes" if bar.met else "NO"),
                 theirs,
                 Cell("–" if spent is None else f"{spent / 60:.3g}"),
-                Cell("–" if floor is None else f"{floor[0]} {floor[1].value:.3g}"),
+                _floor([scores]),
             )
         )
     notes = (
@@ -136,15 +135,15 @@ def _side_by_side(rows: Mapping[str, Mapping[str, Standing]], tasks: Tasks) -> T
                 line.append(Cell(own.words, own.nrmse, own.nrmse == best))
             else:
                 line.append(Cell("not run"))
-        line.append(_floor(tasks.get(task, {})))
+        line.append(_floor(tasks.get(task, {}).values()))
         cells.append(tuple(line))
     notes = ("Bold is the lowest of a task. One seed unless said otherwise.",)
     return Table("nRMSE on the test part", ("task", *names, "best floor"), tuple(cells), notes)
 
 
-def _floor(cases: Mapping[str, Scores]) -> Cell:
+def _floor(cases: Iterable[Scores]) -> Cell:
     """The lowest floor that any of the cases was scored beside."""
-    lowest = lowest_floor(cases.values())
+    lowest = lowest_floor(cases)
     return Cell("–" if lowest is None else f"{lowest[0]} {lowest[1].value:.3g}")
 
 
@@ -171,7 +170,7 @@ def _short_budget(tasks: Tasks) -> list[str]:
     ]
 
 
-def _as_audited(tasks: Tasks) -> list[str]:
+def _as_audited(standing: Mapping[str, Mapping[str, Standing]], tasks: Tasks) -> list[str]:
     """FINO judged as the retuned FNO was, beside what that one reports."""
     parts = ["## As the retuned FNO was judged\n"]
     if not tasks:
@@ -179,7 +178,7 @@ def _as_audited(tasks: Tasks) -> list[str]:
     rows = []
     for task, cases in tasks.items():
         theirs = retuned(task)
-        for own in standings(cases).values():
+        for own in standing[task].values():
             data = cases[families(cases)[own.case][0]].data
             rows.append(
                 (
@@ -191,7 +190,7 @@ def _as_audited(tasks: Tasks) -> list[str]:
                     Cell(own.words, own.nrmse, theirs is not None and own.nrmse <= theirs),
                     Cell("–" if theirs is None else f"{theirs:g}", theirs),
                     Cell("–" if own.minutes is None else f"{own.minutes:.3g}"),
-                    _floor(cases),
+                    _floor(cases.values()),
                 )
             )
     own_columns = ("task", "grid, frames in → out", "model", "nRMSE")

@@ -40,7 +40,7 @@ def train_case(order: Order, progress: Callable[[Any], None] | None = None) -> s
     case, path, folder, going_on = order
     data = opened(case.data, path)
     # From the first look at the data on: threads of two processes on the same cores wait for
-    # each other, and building on a gigabyte took three minutes instead of twenty seconds.
+    # each other, and building on a gigabyte took three minutes instead of half a minute.
     with threads(case.train.get("threads")):
         if going_on:
             resume(folder, data, progress=progress)
