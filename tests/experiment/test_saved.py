@@ -56,6 +56,13 @@ def test_a_folder_of_runs_is_kept_by_task_and_case(finished, results):
         assert Scores.load(path).data["path"] is None
 
 
+def test_a_command_travels_without_the_folders_of_its_machine(finished):
+    command = "fino run mine.toml --out /home/me/a/b --set 'data.air=/data/air.nc' --set x=a/b"
+    scores = replace(Scores.load(finished / "fino"), command=command).without_place()
+    assert scores.command == "fino run mine.toml --out b --set 'data.air=air.nc' --set x=a/b"
+    assert scores.without_place() == scores
+
+
 def test_keeping_again_gives_the_same_bytes(finished, results):
     before = [path.read_bytes() for path in keep(finished)]
     assert before == [path.read_bytes() for path in keep(finished)]
@@ -156,4 +163,4 @@ def test_every_file_in_the_package_can_be_read_and_is_short(path):
         return
     assert path.stat().st_size < 60_000
     scores = Scores.load(path)
-    assert scores.metrics and scores.data["path"] is None
+    assert scores.metrics and scores == scores.without_place()

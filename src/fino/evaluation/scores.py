@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+import re
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,14 @@ class Scores:
         if facts["steady"]:
             return f"{words}, steady"
         return f"{words}, {facts['shown']} frames shown, {facts['steps']} predicted"
+
+    def without_place(self) -> Scores:
+        """The same without the folders of one machine: data.air=/home/me/air.nc → data.air=air.nc.
+
+        For scores that travel; names stay, so that the command can still be read.
+        """
+        command = re.sub(r"(?<![^\s='\"])/(?:[^\s/'\"]+/)*(?=[^\s/'\"])", "", self.command)
+        return replace(self, data={**self.data, "path": None}, command=command)
 
     def summary(self) -> tuple[list[str], list[list[str]]]:
         """A narrow table: every metric with its interval, beside the best floor."""

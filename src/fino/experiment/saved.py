@@ -91,7 +91,7 @@ def keep_scores(scores: Scores, task: str, case: str) -> Path:
     for word in (task, case):
         if not _NAME.fullmatch(word):
             raise ValueError(f"a name should be letters, digits, dots and dashes, got '{word}'.")
-    scores = replace(scores, data={**scores.data, "path": None})
+    scores = scores.without_place()
     content = _compact(scores)
     if len(content) > _LARGEST:
         content = _compact(replace(scores, spectra={"wavenumber": [], "fields": {}}))

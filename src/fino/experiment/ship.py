@@ -12,7 +12,6 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ def ship(
     card = card_of(run, scores, limits)
     files = {name: (run / "model" / name).read_bytes() for name in (WEIGHTS, CONFIG)}
     files[CARD] = (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()
-    files["scores.json"] = without_place(scores).to_json().encode()
+    files["scores.json"] = scores.without_place().to_json().encode()
     size = sum(map(len, files.values()))
     if size > LARGEST:
         raise ValueError(
@@ -99,11 +98,6 @@ def card_of(run: Path, scores: Scores, limits: Sequence[str] = ()) -> dict[str, 
         "versions": scores.versions,
         "limits": [*limits, *_limits(model, scores), *data.flaws],
     }
-
-
-def without_place(scores: Scores) -> Scores:
-    """The same scores without the path that the data had on one machine."""
-    return replace(scores, data={**scores.data, "path": None})
 
 
 def _check(run: Path, scores: Scores) -> None:
