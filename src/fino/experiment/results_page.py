@@ -163,7 +163,8 @@ def _short_budget(tasks: Tasks) -> list[str]:
     rows = {task: standings(cases) for task, cases in tasks.items()}
     return [
         *parts,
-        "The same tasks, sizes and settings with a twentieth of the budget.\n",
+        "The same tasks with a twentieth of the budget, each model at the size and rate that were\n"
+        "best in so short a time; where more time asks for others, the table above has those.\n",
         _spent(rows),
         _bullets(summary(rows, tasks)),
         _side_by_side(rows, tasks).markdown(),
