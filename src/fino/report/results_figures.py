@@ -63,19 +63,26 @@ def error_and_cost(
                 )
                 shown.setdefault(f"{dot.name}, shipped" if dot.shipped else dot.name, line)
             if title in floors:
-                floor = axes.axhline(floors[title][1], color=INK, linewidth=1.0, linestyle="--")
-                shown.setdefault("best floor", floor)
-                axes.annotate(
-                    floors[title][0],
-                    (0.02, floors[title][1]),
-                    xycoords=("axes fraction", "data"),
-                    xytext=(0, 3),
-                    textcoords="offset points",
-                    fontsize=8,
-                )
+                shown.setdefault("best floor", _floor_line(axes, *floors[title], dots))
             _finish(axes, title, "million multiply-adds a step")
         figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=5)
         return figure
+
+
+def _floor_line(axes: Axes, name: str, error: float, dots: Sequence[Dot]) -> Any:
+    """A dashed line with its name at the left, on the side where the cheapest model is not."""
+    first = min(dots, key=lambda dot: dot.cost)
+    below = error < first.error < 1.5 * error
+    axes.annotate(
+        name,
+        (0.02, error),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, -3 if below else 3),
+        textcoords="offset points",
+        verticalalignment="top" if below else "bottom",
+        fontsize=8,
+    )
+    return axes.axhline(error, color=INK, linewidth=1.0, linestyle="--")
 
 
 def errors_over_time(
