@@ -44,6 +44,19 @@ def test_fast_data_get_levels_that_see_far_enough_and_are_smooth():
     assert fewer.locality.radius[0] < 12 <= model.locality.radius[0]
 
 
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        (64, (0, 3, 16, "relu")),
+        (128, (0, 3, 16, "relu")),
+        (255, (0, 3, 16, "relu")),
+        (512, (2, 1, 16, "gelu")),
+    ],
+)
+def test_on_a_combination_of_frames_levels_only_make_fine_grids_coarse(points, expected):
+    assert shape(fino.build("fino", wave(12.0, points), predict="linear")) == expected
+
+
 def test_a_steady_problem_gets_every_level_its_grid_allows():
     model = fino.build("fino", steady())
     assert shape(model) == (3, 1, 16, "gelu")
