@@ -98,14 +98,12 @@ def _depth(
     lean = name == "fino" and not {"width", "blocks", "levels"} & set(settings)
     if lean and predict == "linear":
         chosen["levels"] = _levels_to(_COARSE, data)
-        if not chosen["levels"]:
-            return {"width": 16, "levels": 0, "blocks": 3}
     elif "levels" in inspect.signature(MODELS[name]).parameters and "levels" not in settings:
         chosen["levels"] = levels_to_see(name, data, {**shape, **settings})
     if lean and chosen["levels"]:
         chosen.update(width=16, blocks=1, activation="gelu")
     elif lean:
-        chosen.update(width=16, blocks=2)
+        chosen.update(width=16, blocks=3 if predict == "linear" else 2)
     return chosen
 
 
