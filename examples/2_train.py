@@ -1,4 +1,4 @@
-"""Train FINO, score it next to floors that need no learning, and roll it out."""
+"""Train FINO, score it next to baselines that need no learning, and roll it out."""
 
 import tempfile
 

@@ -1,11 +1,11 @@
 """fino: learned PDE solvers built like a finite-difference scheme.
 
-The floor plan, downstairs first; every room imports only from rooms below it.
+The plan of the house, downstairs first; every room imports only from rooms below it.
 
     ground       grid · shapes · locality · streams · settings
     pde          the truth: problems and their solvers
     data         the shelves: cards, files, splits, windows
-    model        the learners: FINO, its rivals, the floors, rollout
+    model        the learners: FINO, its rivals, the baselines, rollout
     inference    fields larger than one device
     training     the loop
     evaluation   the scales
@@ -27,7 +27,7 @@ _HOME = {
     "Grid": "grid",
     "Locality": "locality",
     "Fino": "model.fino",
-    "METRICS": "evaluation.metrics",
+    "METRICS": "metrics",
     "MODELS": "model",
     "PROBLEMS": "pde",
     "Run": "training.run",

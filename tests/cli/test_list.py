@@ -17,7 +17,7 @@ def test_it_prints_every_model_with_its_reach(capsys: pytest.CaptureFixture[str]
 
 
 def test_json_is_one_object_with_the_table_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    show("floors", json=True)
+    show("baselines", json=True)
     tables = json.loads(capsys.readouterr().out)
-    assert list(tables) == ["floors"]
-    assert tables["floors"][0]["name"] == "persistence"
+    assert list(tables) == ["baselines"]
+    assert tables["baselines"][0]["name"] == "persistence"

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from fino.evaluation.bootstrap import interval, resampled
-from fino.evaluation.metrics import METRICS
+from fino.metrics import METRICS
+from fino.metrics.bootstrap import interval, resampled
 
 SPACES = [(32,), (24, 26), (26, 4, 5)]
 

@@ -57,13 +57,6 @@ def test_a_misspelt_model_is_answered_with_the_nearest() -> None:
         MODELS["transolve"]
 
 
-def test_a_model_of_an_absent_library_says_what_to_install() -> None:
-    if "neuralop-fno" in MODELS:
-        pytest.skip("neuraloperator is installed")
-    with pytest.raises(ValueError, match=r"needs neuralop\. Install the peers extra"):
-        MODELS["neuralop-fno"]
-
-
 @every_model
 @every_dims
 @pytest.mark.parametrize("boundary", ["periodic", "dirichlet", "neumann", "reflect"])

@@ -1,4 +1,4 @@
-"""The waves and run folders that these tests share with those of the report."""
+"""The waves and run folders that several rooms share."""
 
 from waves import make_run, make_run_in, make_waves
 

@@ -9,8 +9,9 @@ import pytest
 
 from fino.evaluation.compare import compare
 from fino.evaluation.evaluate import evaluate
-from fino.evaluation.scores import Score, Scores
-from fino.report.tables import beside_paper, comparison, costs, counted, rendered
+from fino.metrics.scores import Score, Scores
+from fino.report.tables import comparison, costs, counted, rendered
+from lab.paper_table import beside_paper
 
 
 def scores(model="fino", seed=0, nrmse=0.1, data="a", task="shallow-water", **network):
@@ -31,7 +32,7 @@ def scores(model="fino", seed=0, nrmse=0.1, data="a", task="shallow-water", **ne
             "nrmse": Score(nrmse, 0.5 * nrmse, 2 * nrmse),
             "correlation_time": Score(1 / nrmse),
         },
-        floors={"persistence": {"nrmse": Score(0.001)}},
+        baselines={"persistence": {"nrmse": Score(0.001)}},
         over_time={},
         spectra={},
         verdict={},
@@ -99,7 +100,7 @@ def test_a_row_that_diverged_is_never_the_best():
     assert result.best("nrmse") == ("fno",)
 
 
-def test_the_best_learned_row_is_best_and_floors_never_are():
+def test_the_best_learned_row_is_best_and_baselines_never_are():
     (result,) = compare([scores(nrmse=0.1), scores("fno", nrmse=0.2)])
     assert result.best("nrmse") == ("fino",)
     assert result.best("correlation_time") == ("fino",)
@@ -107,7 +108,7 @@ def test_the_best_learned_row_is_best_and_floors_never_are():
     table = comparison(result, ("nrmse", "correlation_time"))
     best = [(row[0].text, cell.text) for row in table.rows for cell in row if cell.best]
     assert best == [("fino", "0.1 (0.05 – 0.2)"), ("fino", "10")]
-    assert table.rows[-1][0].text == "floor: persistence"
+    assert table.rows[-1][0].text == "baseline: persistence"
 
 
 def test_the_same_table_in_every_format():
@@ -164,7 +165,7 @@ def test_real_runs_compare_by_their_folders(make_run, make_waves, tmp_path):
         evaluate(folder)
     (result,) = compare(folders)
     assert result.rows[0].runs == 2
-    assert {row.name for row in result.floors} == {
+    assert {row.name for row in result.baselines} == {
         "persistence",
         "best-lag",
         "climatology",

@@ -1,4 +1,4 @@
-"""From a run folder to scores.json: the protocol, the floors, the words for mistakes."""
+"""From a run folder to scores.json: the protocol, the baselines, the words for mistakes."""
 
 import json
 import math
@@ -9,8 +9,8 @@ import torch
 import fino
 from fino.data.store import save as save_data
 from fino.evaluation.evaluate import evaluate
-from fino.evaluation.metrics import METRICS
-from fino.evaluation.scores import Scores
+from fino.metrics import METRICS
+from fino.metrics.scores import Scores
 from fino.training.shelf import describe_data
 
 
@@ -36,13 +36,13 @@ class Silence:
         return torch.zeros_like(history[:, -1])
 
 
-def test_the_exact_step_is_perfect_and_beats_every_floor(make_waves):
+def test_the_exact_step_is_perfect_and_beats_every_baseline(make_waves):
     scores = evaluate(Shift(), make_waves())
     assert scores["rmse"].value < 1e-6
     assert scores["correlation_time"].value == 4
-    assert all(floor["nrmse"].value > 0.1 for floor in scores.floors.values())
-    assert "beats every floor" in scores.verdict["sentence"]
-    assert scores.verdict["floors"]["persistence"]["certainty"] == 1.0
+    assert all(baseline["nrmse"].value > 0.1 for baseline in scores.baselines.values())
+    assert "beats every baseline" in scores.verdict["sentence"]
+    assert scores.verdict["baselines"]["persistence"]["certainty"] == 1.0
 
 
 def test_predicting_zero_has_relative_error_one(make_waves):
@@ -55,13 +55,13 @@ def test_predicting_zero_has_relative_error_one(make_waves):
     assert {shape[1] for shape in model.seen} == {2}
 
 
-def test_every_metric_that_applies_is_scored_for_model_and_floors(make_waves):
+def test_every_metric_that_applies_is_scored_for_model_and_baselines(make_waves):
     scores = evaluate(Shift(), make_waves(channels=2))
     expected = {n for n, m in METRICS.items() if m.applies_to((16,), 4, False)}
     assert set(scores.metrics) == expected
     assert "frmse_high" not in expected and "rmse_area" not in expected
-    for floor in scores.floors.values():
-        assert set(floor) == expected
+    for baseline in scores.baselines.values():
+        assert set(baseline) == expected
     assert set(scores["rmse"].channels) == {"u", "v"}
     assert scores["rmse"].value == pytest.approx(sum(scores["rmse"].channels.values()) / 2)
 
@@ -77,7 +77,7 @@ def test_steady_data_are_scored_in_one_step(make_waves):
     scores = evaluate(Shift(), data)
     assert (scores.data["shown"], scores.data["steps"]) == (1, 1)
     assert "correlation_time" not in scores.metrics
-    assert list(scores.floors) == ["training-mean", "analogue", "regression"]
+    assert list(scores.baselines) == ["training-mean", "analogue", "regression"]
 
 
 def test_chunks_change_nothing(make_waves, monkeypatch):
@@ -93,8 +93,8 @@ def test_chunks_change_nothing(make_waves, monkeypatch):
 
 def test_pdebenchs_convention_divides_by_one_batch_less(make_waves):
     data = make_waves(samples=40)
-    ours = evaluate(Silence(), data, floors=False)
-    theirs = evaluate(Silence(), data, floors=False, convention="pdebench", batch=2)
+    ours = evaluate(Silence(), data, baselines=False)
+    theirs = evaluate(Silence(), data, baselines=False, convention="pdebench", batch=2)
     # Four test samples, two batches: twice our number.
     assert theirs["rmse"].value == pytest.approx(2 * ours["rmse"].value, rel=1e-6)
     assert theirs.convention == "pdebench, batch 2"
@@ -165,7 +165,7 @@ def test_a_model_is_scored_in_its_mode_for_use(make_waves):
     model.network = torch.nn.Sequential(model.network, torch.nn.Dropout(0.9)).train()
     settings = model.network[0].settings
     model.network.settings, model.network.locality = settings, model.network[0].locality
-    first, again = (evaluate(model, data, floors=False)["rmse"].value for _ in range(2))
+    first, again = (evaluate(model, data, baselines=False)["rmse"].value for _ in range(2))
     assert first == again
     assert model.network.training
 

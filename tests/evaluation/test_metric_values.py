@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fino.evaluation.metrics import (
+from fino.grid import Grid
+from fino.metrics import (
     METRICS,
     area_weights,
     boundary_rmse,
@@ -20,8 +21,7 @@ from fino.evaluation.metrics import (
     rmse,
     score,
 )
-from fino.evaluation.spectrum import bands_of, shells, spectrum
-from fino.grid import Grid
+from fino.metrics.spectrum import bands_of, shells, spectrum
 
 
 def pair(space, samples=5, times=3, channels=2, seed=0):

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from fino.evaluation.metrics import score
-from fino.evaluation.pdebench import CONVENTION, of_batch
+from fino.metrics import score
+from fino.metrics.pdebench import CONVENTION, of_batch
 
 
 def zeros(samples, *space):

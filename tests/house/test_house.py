@@ -12,6 +12,7 @@ import fino
 SOURCE = Path(fino.__file__).parent
 ROOMS = [
     "ground",
+    "metrics",
     "pde",
     "data",
     "model",
@@ -20,7 +21,7 @@ ROOMS = [
     "evaluation",
     "inspection",
     "report",
-    "experiment",
+    "recipe",
     "cli",
 ]
 MODULES = sorted(p for p in SOURCE.rglob("*.py") if p.parent != SOURCE or p.stem[0] != "_")

@@ -12,10 +12,10 @@ from torch import Tensor
 
 import fino
 from fino.cli.rollout import rollout
-from fino.experiment.bench_ranks import on_paper
-from fino.experiment.bench_tiles import measure, tile_costs
 from fino.model.emulator import Emulator
 from fino.report.film import film
+from lab.bench_ranks import on_paper
+from lab.bench_tiles import measure, tile_costs
 
 Make = Callable[..., Emulator]
 History = Callable[..., Tensor]

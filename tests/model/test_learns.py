@@ -14,8 +14,8 @@ import fino
 from fino.data.dataset import Dataset
 from fino.data.generate import generate
 from fino.model import MODELS
+from fino.model.baselines import baselines_for
 from fino.model.emulator import Emulator
-from fino.model.floors import floors_for
 from fino.model.rollout import rollout
 
 #: CPU-seconds of training for each model and task.
@@ -72,9 +72,9 @@ def test_it_learns_to_move_a_profile(name: str, advection: Dataset) -> None:
     u = advection.test.all()
     shown, truth = u[:, :history], u[:, history : history + steps]
     error = rms(rollout(model, shown, steps) - truth)
-    floors = floors_for(advection, history)
-    for floor in ("persistence", "training-mean"):
-        assert error < rms(floors[floor].trajectory(shown, steps) - truth), floor
+    baselines = baselines_for(advection, history)
+    for baseline in ("persistence", "training-mean"):
+        assert error < rms(baselines[baseline].trajectory(shown, steps) - truth), baseline
 
 
 @pytest.mark.slow
@@ -83,5 +83,5 @@ def test_it_learns_to_solve_darcy(name: str, darcy: Dataset) -> None:
     model = trained(name, darcy, 1, BUDGET)
     u = darcy.test.all()
     error = rms(rollout(model, u[:, :1], 1) - u[:, 1:])
-    mean = floors_for(darcy, 1)["training-mean"]
+    mean = baselines_for(darcy, 1)["training-mean"]
     assert error < rms(mean.trajectory(u[:, :1], 1) - u[:, 1:])

@@ -10,10 +10,10 @@ import torch
 import fino
 from fino.cli.app import app
 from fino.data.generate import generate
-from fino.experiment.ship import LARGEST
 from fino.model.pretrained import PRETRAINED, on_shelf, plan_again, pretrained, solved
 from fino.model.store import model_hash
 from fino.pde import PROBLEMS
+from lab.ship import LARGEST
 
 #: Small enough to be solved in a blink, for every problem.
 SMALL = {

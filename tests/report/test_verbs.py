@@ -33,7 +33,7 @@ def test_evaluate_prints_a_table_and_writes_scores(fino, make_run):
     folder = make_run()
     code, said, _ = fino("evaluate", folder)
     assert code == 0
-    for words in ("nrmse", "95 % interval", "best floor", "persistence", "scores.json"):
+    for words in ("nrmse", "95 % interval", "best baseline", "persistence", "scores.json"):
         assert words in said
     content = json.loads((folder / "scores.json").read_text())
     assert content["command"] == f"fino evaluate {folder}"
@@ -84,8 +84,6 @@ def test_compare_prints_writes_and_draws(fino, make_run, make_waves, tmp_path):
     assert json.loads(said)[0]["rows"][0]["crmse"] > 0
     code, said, _ = fino("compare", *folders, "--out", tmp_path / "table.md")
     assert (tmp_path / "table.md").read_text().startswith("**waves")
-    code, _, complained = fino("compare", *folders, "--paper")
-    assert code == 2 and "The paper has no task 'waves'" in complained
     code, _, complained = fino("compare", *folders, "--metrics", "nrms")
     assert code == 2 and "Did you mean 'nrmse'?" in complained
 

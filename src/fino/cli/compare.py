@@ -1,9 +1,9 @@
-"""`fino compare`: many runs in one table, over seeds, beside the floors and the paper."""
+"""`fino compare`: many runs in one table, over seeds, beside the baselines."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -14,15 +14,13 @@ def compare(
     *runs: Path,
     metrics: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     format: str = "text",
-    paper: Annotated[bool, Parameter(negative="")] = False,
     figure: Path | None = None,
     out: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Compare runs: `fino compare runs/*`.
 
-    Runs that differ only in their seed become one row, mean ± standard deviation.  With --paper and
-    no runs, the scores that came with the package are shown.
+    Runs that differ only in their seed become one row, mean ± standard deviation.
 
     Parameters
     ----------
@@ -32,8 +30,6 @@ def compare(
         A metric to show; may be repeated.
     format
         text, markdown, csv, latex or json.
-    paper
-        Print the paper's numbers beside ours.
     figure
         Draw error against cost into this PNG or SVG file.
     out
@@ -43,23 +39,19 @@ def compare(
     """
     from fino.cli.console import say, table
     from fino.evaluation.compare import compare as compared
-    from fino.evaluation.metrics import metric_named
+    from fino.metrics import metric_named
     from fino.report import tables
 
     for name in metrics:
         metric_named(name)
-    whole = paper and not runs
-    shown = metrics or (("rmse", "nrmse") if whole else tables.METRICS_SHOWN)
-    results = _saved() if whole else compared(runs)
+    shown = metrics or tables.METRICS_SHOWN
+    results = compared(runs)
     form = "json" if json else format
     brief = form == "text" and out is None
     made = []
     for result in results:
-        if paper:
-            made.append(tables.beside_paper(result, shown, intervals=not brief, budgets=whole))
-        else:
-            made.append(tables.comparison(result, shown, costs=not brief, intervals=not brief))
-            made += [tables.costs(result)] if brief else []
+        made.append(tables.comparison(result, shown, costs=not brief, intervals=not brief))
+        made += [tables.costs(result)] if brief else []
     if figure is not None:
         from fino.report.curves import cost_and_error
         from fino.report.look import save
@@ -76,13 +68,3 @@ def compare(
             table(one.title, one.columns, rows)
             for note in one.notes:
                 say(f"  {note}")
-
-
-def _saved() -> tuple[Any, ...]:
-    """Every comparison whose scores came with the package."""
-    from fino.experiment.saved import comparisons
-
-    found = [result for results in comparisons().values() for result in results]
-    if not found:
-        raise ValueError("compare should be given runs: this installation has no saved scores.")
-    return tuple(found)

@@ -1,4 +1,4 @@
-"""`fino evaluate`: score a run on its test data, next to the floors."""
+"""`fino evaluate`: score a run on its test data, next to the baselines."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ def evaluate(
         print(scores.to_json(), end="")
         return
     table(scores.question, *scores.summary())
-    if scores.floors:
-        table("Floors: predictions that need no learning", *scores.floor_rows())
+    if scores.baselines:
+        table("Baselines: predictions that need no learning", *scores.baseline_rows())
     say(scores.verdict["sentence"])
     for name, reason in scores.verdict["skipped"].items():
-        say(f"No {name} floor: {reason}")
+        say(f"No {name} baseline: {reason}")
     say(f"Scores are in {out or Path(str(run)) / 'scores.json'}. Next: fino report {run}")
 
 

@@ -12,13 +12,13 @@ __all__ = ["show"]
 _WIDTH = 30
 _COLUMNS = ["name", "reach", "weights 1D", "weights 2D", "M mult-adds 1D", "M mult-adds 2D"]
 
-Kind = Literal["problems", "models", "floors", "metrics", "recipes", "pretrained"]
+Kind = Literal["problems", "models", "baselines", "metrics", "recipes", "pretrained"]
 
 
 def show(
     kind: Kind | None = None, *, json: Annotated[bool, Parameter(negative="")] = False
 ) -> None:
-    """List problems, models, floors, metrics, recipes and pretrained weights.
+    """List problems, models, baselines, metrics, recipes and pretrained weights.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def show(
         Print the tables as JSON.
     """
     from fino.cli.console import say, say_json, table
-    from fino.report.catalogue import INPUTS, SPACES, catalogue
+    from fino.recipe.catalogue import INPUTS, SPACES, catalogue
 
     tables = catalogue(kind) if kind else catalogue()
     if json:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from fino.experiment.recipe import Recipe
-    from fino.experiment.run import Experiment, Outcome
-    from fino.experiment.steps import Step
+    from fino.recipe.recipe import Recipe
+    from fino.recipe.run import Experiment, Outcome
+    from fino.recipe.steps import Step
 
 __all__ = ["run"]
 
@@ -44,7 +44,7 @@ def run(
 ) -> None:
     """Run a recipe: `fino run quickstart`, or on your own file: `fino run --data my.h5`.
 
-    Generates the data, trains every model, scores them next to the floors and writes one page.
+    Generates the data, trains every model, scores them next to the baselines and writes one page.
     What is done already is skipped; after an interruption the same command goes on.
 
     Parameters
@@ -68,7 +68,7 @@ def run(
     json
         Print the result as JSON.
     """
-    from fino.experiment.run import plan
+    from fino.recipe.run import plan
 
     words = [*set, f"jobs={jobs}"] if jobs is not None else [*set]
     chosen = _recipe(recipe, data, model, minutes, words)
@@ -89,7 +89,7 @@ def _recipe(
     minutes: float | None,
     changes: list[str],
 ) -> Recipe:
-    from fino.experiment.recipe import changed_tables, made, other_base, read_tables
+    from fino.recipe.recipe import changed_tables, made, other_base, read_tables
 
     if name is None and data is None:
         raise ValueError("Which recipe? Try `fino run quickstart`, or `fino run --data FILE`.")
@@ -106,7 +106,7 @@ def _recipe(
 
 def _carry_out(experiment: Experiment, json: bool) -> None:
     from fino.cli.console import say
-    from fino.experiment.run import carry_out, in_the_way
+    from fino.recipe.run import carry_out, in_the_way
 
     if not json:
         say(f"[bold]{experiment.recipe.title or experiment.recipe.name}[/bold]")
@@ -190,7 +190,7 @@ def _tell_plan(experiment: Experiment, json: bool) -> None:
 def _tell(experiment: Experiment, outcomes: list[Outcome], json: bool) -> None:
     from fino.cli.console import say, say_json, table
     from fino.evaluation.compare import compare
-    from fino.evaluation.scores import Scores
+    from fino.metrics.scores import Scores
     from fino.report import tables
 
     runs = [experiment.folder / case.name for case in experiment.cases]

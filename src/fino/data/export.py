@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 
 from fino.data.dataset import Dataset
-from fino.data.durable import whole_file
+from fino.durable import whole_file
 from fino.settings import did_you_mean
 
 __all__ = ["LAYOUTS", "export_pdebench", "layout_for"]

@@ -21,8 +21,8 @@ import numpy as np
 
 from fino.data.card import Card
 from fino.data.dataset import sample_digest
-from fino.data.durable import replace, whole_file, write_whole
 from fino.data.store import read_native, write_native
+from fino.durable import replace, whole_file, write_whole
 
 __all__ = ["Shards"]
 

@@ -26,8 +26,8 @@ import numpy as np
 
 from fino.data.card import Card
 from fino.data.dataset import Dataset, sample_digest
-from fino.data.durable import whole_file, write_whole
 from fino.data.frames import FieldFrames, Frames, PairFrames
+from fino.durable import whole_file, write_whole
 
 __all__ = ["is_native", "read_native", "save", "write_cards", "write_native"]
 

@@ -1,4 +1,4 @@
-"""The scales: metrics, intervals, costs, and one verdict against the floors."""
+"""The scales: metrics, intervals, costs, and one verdict against the baselines."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fino.evaluation.metrics import METRICS, metric_named
-from fino.evaluation.scores import Scores
+from fino.metrics import METRICS, metric_named
+from fino.metrics.scores import Scores
 
 __all__ = ["Comparison", "Row", "Spread", "compare"]
 
@@ -32,14 +32,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class Row:
-    """One model, or one floor, over all of its seeds."""
+    """One model, or one baseline, over all of its seeds."""
 
     name: str
     values: dict[str, Spread]
     runs: int = 1
     seeds: tuple[int, ...] = ()
     cost: dict[str, float] | None = None
-    is_floor: bool = False
+    is_baseline: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Comparison:
     data: dict[str, Any]
     convention: str
     rows: tuple[Row, ...]
-    floors: tuple[Row, ...]
+    baselines: tuple[Row, ...]
 
     def best(self, metric: str) -> tuple[str, ...]:
         """The names of the learned rows with the best mean of that metric.
@@ -68,7 +68,7 @@ class Comparison:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        found = {name for row in (*self.rows, *self.floors) for name in row.values}
+        found = {name for row in (*self.rows, *self.baselines) for name in row.values}
         return tuple(name for name in METRICS if name in found)
 
 
@@ -100,19 +100,19 @@ def _comparison(group: list[Scores]) -> Comparison:
     names = _names([members[0].model for members in alike.values()])
     rows = [_row(name, members) for name, members in zip(names, alike.values(), strict=True)]
     first = group[0]
-    floors: dict[str, Row] = {}
+    baselines: dict[str, Row] = {}
     for scores in group:
-        for name, metrics in scores.floors.items():
+        for name, metrics in scores.baselines.items():
             values = {m: Spread(s.value, None, s.low, s.high) for m, s in metrics.items()}
-            cost = scores.cost.get("floors", {}).get(name)
-            floors.setdefault(name, Row(name, values, cost=cost, is_floor=True))
+            cost = scores.cost.get("baselines", {}).get(name)
+            baselines.setdefault(name, Row(name, values, cost=cost, is_baseline=True))
     return Comparison(
         task=first.data["name"],
         title=first.question,
         data=first.data,
         convention=first.convention,
         rows=tuple(rows),
-        floors=tuple(floors.values()),
+        baselines=tuple(baselines.values()),
     )
 
 

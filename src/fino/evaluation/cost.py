@@ -1,7 +1,7 @@
 """What a model costs: parameters, multiply-adds, seconds a step, memory.
 
 Counts are exact.  Times are medians on this machine, which may be busy: compare them inside one
-run (`fino bench speed`), not between runs.
+run (`python -m lab bench speed`), not between runs.
 """
 
 from __future__ import annotations

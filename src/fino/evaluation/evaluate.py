@@ -1,4 +1,4 @@
-"""Score a model on the test part of its data, next to the floors that need no learning.
+"""Score a model on the test part of its data, next to the baselines that need no learning.
 
 The paper's protocol: the first K frames are shown, all the others are predicted one after the
 other from the model's own output, and every predicted frame counts.  A model that needs fewer
@@ -22,13 +22,13 @@ from torch import Tensor
 
 import fino
 from fino.data.dataset import Dataset, Part
-from fino.evaluation.bootstrap import resampled
 from fino.evaluation.cost import cost_of, machine, training_cpu_seconds
-from fino.evaluation.metrics import METRICS, area_weights
 from fino.evaluation.runs import Subject, subject_of
-from fino.evaluation.scores import Scores
 from fino.evaluation.tally import Predict, Tally, tallied
-from fino.model.floors import floors_for
+from fino.metrics import METRICS, area_weights
+from fino.metrics.bootstrap import resampled
+from fino.metrics.scores import Scores
+from fino.model.baselines import baselines_for
 
 __all__ = ["evaluate", "protocol"]
 
@@ -42,7 +42,7 @@ def evaluate(
     *,
     part: str = "test",
     samples: int | None = None,
-    floors: bool = True,
+    baselines: bool = True,
     convention: str = "fino",
     batch: int | None = None,
     out: str | Path | None = None,
@@ -61,10 +61,10 @@ def evaluate(
     tested = _chosen(subject.data, part, samples)
     shown, steps = protocol(subject.model, tested)
     began = time.perf_counter()
-    # Floors are fitted on the training part, which test data solved again do not have.
-    fitted = floors_for(subject.data, shown) if floors and len(subject.data.train) else {}
+    # Baselines are fitted on the training part, which test data solved again do not have.
+    fitted = baselines_for(subject.data, shown) if baselines and len(subject.data.train) else {}
     predictors: dict[str, Predict] = {"model": subject.predict}
-    predictors |= {name: floor.trajectory for name, floor in fitted.items()}
+    predictors |= {name: baseline.trajectory for name, baseline in fitted.items()}
     tallies, truth_energy, skipped = tallied(
         predictors,
         tested,
@@ -77,7 +77,7 @@ def evaluate(
         model=_model_facts(subject),
         data=_data_facts(subject.data, tested, shown, steps),
         metrics=tallies["model"].scores(subject.data.fields),
-        floors={n: t.scores(subject.data.fields) for n, t in tallies.items() if n != "model"},
+        baselines={n: t.scores(subject.data.fields) for n, t in tallies.items() if n != "model"},
         over_time=_over_time(tallies, subject.data, shown, steps),
         spectra=_spectra(tallies["model"], truth_energy, subject.data),
         verdict=_verdict(tallies, subject.name, skipped),
@@ -145,38 +145,44 @@ def _spectra(tally: Tally, truth: Tensor, data: Dataset) -> dict[str, Any]:
 
 
 def _verdict(tallies: dict[str, Tally], name: str, skipped: dict[str, str]) -> dict[str, Any]:
-    """Which floors the model beats, and in how many of the draws of samples it does."""
+    """Which baselines the model beats, and in how many of the draws of samples it does."""
     metric = METRICS[_JUDGE]
     ours = tallies["model"].values(_JUDGE)
     own = float(metric.join(ours).mean())
     drawn = resampled(metric, ours)
-    floors: dict[str, Any] = {}
-    for floor, tally in tallies.items():
-        if floor != "model":
+    baselines: dict[str, Any] = {}
+    for baseline, tally in tallies.items():
+        if baseline != "model":
             theirs = float(metric.join(tally.values(_JUDGE)).mean())
             better = (drawn < resampled(metric, tally.values(_JUDGE))).double().mean()
-            floors[floor] = {"value": theirs, "beaten": own < theirs, "certainty": float(better)}
+            baselines[baseline] = {
+                "value": theirs,
+                "beaten": own < theirs,
+                "certainty": float(better),
+            }
     return {
         "metric": _JUDGE,
-        "floors": floors,
+        "baselines": baselines,
         "skipped": skipped,
-        "sentence": _sentence(name, own, floors),
+        "sentence": _sentence(name, own, baselines),
     }
 
 
-def _sentence(name: str, own: float, floors: dict[str, Any]) -> str:
+def _sentence(name: str, own: float, baselines: dict[str, Any]) -> str:
     if not math.isfinite(own):
         return f"{name} diverges: it is of no use on these data."
-    if not floors:
-        return f"{name} has nRMSE {own:.3g}; no floor was measured beside it."
-    lost = [f"{floor} ({f['value']:.3g})" for floor, f in floors.items() if not f["beaten"]]
+    if not baselines:
+        return f"{name} has nRMSE {own:.3g}; no baseline was measured beside it."
+    lost = [
+        f"{baseline} ({f['value']:.3g})" for baseline, f in baselines.items() if not f["beaten"]
+    ]
     if lost:
         return f"{name} (nRMSE {own:.3g}) does not beat {' or '.join(lost)}."
-    best = min(floors, key=lambda floor: floors[floor]["value"])
-    ratio = floors[best]["value"] / own if own > 0 else math.inf
+    best = min(baselines, key=lambda baseline: baselines[baseline]["value"])
+    ratio = baselines[best]["value"] / own if own > 0 else math.inf
     return (
-        f"{name} beats every floor: nRMSE {own:.3g}, {ratio:.3g} times below the best of them, "
-        f"{best} ({floors[best]['value']:.3g})."
+        f"{name} beats every baseline: nRMSE {own:.3g}, {ratio:.3g} times below the best of them, "
+        f"{best} ({baselines[best]['value']:.3g})."
     )
 
 
@@ -219,12 +225,12 @@ def _data_facts(data: Dataset, part: Part, shown: int, steps: int) -> dict[str, 
     }
 
 
-def _cost(subject: Subject, part: Part, shown: int, floors: dict[str, Any]) -> dict[str, Any]:
+def _cost(subject: Subject, part: Part, shown: int, baselines: dict[str, Any]) -> dict[str, Any]:
     cost = cost_of(subject.model, part.read([0], 0, shown))
     if subject.folder is not None:
         cost["training_cpu_seconds"] = training_cpu_seconds(subject.folder)
-    seconds = {name: getattr(floor, "seconds", None) for name, floor in floors.items()}
-    cost["floors"] = {
+    seconds = {name: getattr(baseline, "seconds", None) for name, baseline in baselines.items()}
+    cost["baselines"] = {
         name: {"seconds_per_step": value} for name, value in seconds.items() if value is not None
     }
     return {**cost, "machine": machine()}

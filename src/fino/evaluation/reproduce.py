@@ -10,9 +10,9 @@ from typing import Any
 
 from fino.data.dataset import Dataset
 from fino.evaluation.evaluate import evaluate
-from fino.evaluation.metrics import METRICS
 from fino.evaluation.runs import subject_from_shelf
-from fino.evaluation.scores import Scores
+from fino.metrics import METRICS
+from fino.metrics.scores import Scores
 from fino.model.pretrained import Pretrained
 
 __all__ = ["JUDGED", "TOLERANCE", "Reproduction", "reproduce"]
@@ -104,6 +104,6 @@ def reproduce(
             f"others, load it with fino.pretrained and call fino.evaluate."
         )
     today = evaluate(
-        subject, samples=samples, floors=False, progress=lambda share: show((1 + share) / 2)
+        subject, samples=samples, baselines=False, progress=lambda share: show((1 + share) / 2)
     )
     return Reproduction(shelved.name, today, subject.known)

@@ -15,7 +15,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from fino.data.dataset import Dataset
-from fino.evaluation.scores import Scores
+from fino.metrics.scores import Scores
 from fino.model.pretrained import Pretrained, near_name, on_shelf
 from fino.model.rollout import rollout
 from fino.model.store import load

@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from fino.data.dataset import Part
-from fino.evaluation import pdebench
-from fino.evaluation.bootstrap import interval
-from fino.evaluation.metrics import METRICS, Metric
-from fino.evaluation.scores import Score
-from fino.evaluation.spectrum import spectrum
+from fino.metrics import METRICS, Metric, pdebench
+from fino.metrics.bootstrap import interval
+from fino.metrics.scores import Score
+from fino.metrics.spectrum import spectrum
 
 __all__ = ["Predict", "Tally", "tallied"]
 

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from fino.data.durable import replace
+from fino.durable import replace
 from fino.inference.costs import assumed
 from fino.inference.disk import lay_out, open_film, opened, part_of
 from fino.inference.films import Film, TensorFilm

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fino.data.durable import replace
+from fino.durable import replace
 from fino.inference.films import ArrayFilm, FileFilm, Film, TensorFilm
 
 __all__ = [

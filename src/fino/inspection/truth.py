@@ -19,7 +19,7 @@ from torch import Tensor
 from fino.data.dataset import Dataset
 from fino.inspection.amplification import Amplification
 from fino.inspection.step import size
-from fino.model.floors import Solver
+from fino.model.baselines import Solver
 from fino.shapes import Field
 from fino.streams import torch_stream
 

@@ -1,10 +1,9 @@
-"""The learners: FINO, its rivals, the floors."""
+"""The learners: FINO, its rivals, the baselines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from fino.settings import did_you_mean
@@ -21,15 +20,6 @@ _HOME = {
     "local-fno": "local_fno.LocalFNO",
     "transolver": "transolver.Transolver",
 }
-
-#: Networks of other libraries: where they live and what they need.
-_PEERS = {
-    "neuralop-fno": ("peers.NeuralopFNO", ("neuralop",)),
-    "neuralop-local-no": ("peers.NeuralopLocalNO", ("neuralop", "torch_harmonics")),
-}
-for _name, (_home, _needs) in _PEERS.items():
-    if all(find_spec(package) for package in _needs):
-        _HOME[_name] = _home
 
 
 class _Models(MutableMapping[str, Any]):
@@ -52,11 +42,6 @@ class _Models(MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name in self._own:
             return self._own[name]
-        if name in _PEERS and name not in _HOME:
-            raise ValueError(
-                f"Model '{name}' needs {' and '.join(_PEERS[name][1])}. "
-                f"Install the peers extra: pip install 'fino[peers]'."
-            )
         if name not in _HOME:
             raise ValueError(f"Unknown model '{name}'. {did_you_mean(name, list(self))}")
         module, _, cls = _HOME[name].rpartition(".")

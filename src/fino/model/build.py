@@ -16,8 +16,8 @@ from fino.data.lightcone import light_cone
 from fino.data.normalize import Scaling, fit_frames, fit_increments
 from fino.locality import Locality
 from fino.model import MODELS
-from fino.model.bases import Base, choose_base, fit_base
 from fino.model.emulator import Emulator, EmulatorSettings
+from fino.model.prior import Base, choose_base, fit_base
 from fino.settings import did_you_mean
 
 __all__ = ["build", "levels_to_see"]

@@ -2,7 +2,7 @@
 
 A problem is one file with one final class and one line in `PROBLEMS`.  The solver takes any
 grid, so the same code makes the reference data and, on the data's own coarse grid, the
-classical floor that a learned model has to beat.
+classical baseline that a learned model has to beat.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The curves: errors as they grow, spectra, training, error against cost.
 
-Every function returns a matplotlib `Figure`.  The model's line is blue and whole, floors are
+Every function returns a matplotlib `Figure`.  The model's line is blue and whole, baselines are
 dashed, the truth is broad and grey.
 """
 
@@ -26,7 +26,7 @@ def error_over_time(
     band: tuple[Sequence[float], Sequence[float]] | None = None,
     label: str = "nRMSE",
 ) -> Figure:
-    """How the error grows, on a logarithmic axis: the model first, then its floors.
+    """How the error grows, on a logarithmic axis: the model first, then its baselines.
 
     `band` is the range that most of the model's samples lie in.
     """
@@ -191,7 +191,7 @@ def cost_and_error(comparison: Comparison, metric: str = "nrmse") -> Figure:
             "error": row.values[metric].mean,
             "spread": row.values[metric].deviation,
         }
-        for row in (*comparison.rows, *(() if counted else comparison.floors))
+        for row in (*comparison.rows, *(() if counted else comparison.baselines))
         if metric in row.values
     ]
     return pareto(rows, "cost", "error", (label, metric))

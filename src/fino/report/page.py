@@ -22,13 +22,12 @@ import fino
 from fino.data.dataset import Dataset
 from fino.evaluation.compare import Comparison, compare
 from fino.evaluation.evaluate import evaluate, protocol
-from fino.evaluation.metrics import METRICS
 from fino.evaluation.runs import Subject, subject_of
-from fino.evaluation.scores import Scores
+from fino.metrics import METRICS
+from fino.metrics.scores import Scores
 from fino.report import curves, figures, look, tables
 from fino.report.filmstrip import filmstrip, gradient
 from fino.report.movie import movie as write_movie
-from fino.report.paper import task_of
 from fino.report.reproduce import commands
 from fino.report.scene import Scene
 from fino.report.words import about_reach, asked, learned_steps, number, tiles
@@ -192,7 +191,7 @@ def _errors(subject: Subject, scores: Scores, others: Sequence[Scores]) -> Pictu
     named |= {name: values for name, values in series.items() if name != "model"}
     most = scores.over_time["nrmse_of_most"]
     figure = curves.error_over_time(scores.over_time["time"], named, (most["low"], most["high"]))
-    caption = "The shade holds nine test samples in ten; dashed lines are the floors."
+    caption = "The shade holds nine test samples in ten; dashed lines are the baselines."
     return Picture("error-over-time", figure, "How the error grows", caption)
 
 
@@ -238,9 +237,6 @@ def _html(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    beside = None
-    if task_of(card.name) is not None:
-        beside = tables.beside_paper(comparison or compare([scores])[0], intervals=False)
     return environment.get_template("report.html.j2").render(
         title=f"{subject.name} on {card.title or card.name}",
         scores=scores,
@@ -256,7 +252,6 @@ def _html(
         metrics=METRICS,
         number=number,
         comparison=_beside_rivals(comparison),
-        beside=beside,
         reach=about_reach(subject),
         steps=learned_steps(subject.model),
         card=card,

@@ -1,6 +1,6 @@
 """Tables of results: the same cells as Markdown, CSV, LaTeX, JSON or plain text.
 
-The best of the learned rows is in bold; floors stand below them and are never the best.
+The best of the learned rows is in bold; baselines stand below them and are never the best.
 """
 
 from __future__ import annotations
@@ -14,10 +14,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from fino.evaluation.compare import Comparison, Row
-from fino.report.paper import AUDIT, DIFFERS, READS_AS, TASKS, numbers, task_of
 from fino.settings import did_you_mean
 
-__all__ = ["FORMATS", "Cell", "Table", "beside_paper", "comparison", "costs", "counted", "rendered"]
+__all__ = [
+    "FORMATS",
+    "Cell",
+    "Table",
+    "comparison",
+    "costs",
+    "counted",
+    "labelled",
+    "rendered",
+    "spread_cell",
+]
 
 #: Columns of a comparison unless told otherwise.
 METRICS_SHOWN = ("rmse", "nrmse", "max_error", "crmse")
@@ -111,14 +120,14 @@ def comparison(
     costs: bool = True,
     intervals: bool = True,
 ) -> Table:
-    """Runs down, metrics and costs across, the floors below."""
+    """Runs down, metrics and costs across, the baselines below."""
     shown = [metric for metric in metrics if metric in result.metrics]
-    rows = (*result.rows, *result.floors)
+    rows = (*result.rows, *result.baselines)
     known = _known_costs(rows) if costs else []
     cells = [
         (
-            Cell(_labelled(row)),
-            *(_spread(row, metric, result, intervals) for metric in shown),
+            Cell(labelled(row)),
+            *(spread_cell(row, metric, result, intervals) for metric in shown),
             *(_cost(row, key) for key, _ in known),
         )
         for row in rows
@@ -134,80 +143,20 @@ def comparison(
 
 def costs(result: Comparison) -> Table:
     """Runs down, what they cost across."""
-    rows = [row for row in (*result.rows, *result.floors) if row.cost]
+    rows = [row for row in (*result.rows, *result.baselines) if row.cost]
     known = _known_costs(rows)
-    cells = [(Cell(_labelled(row)), *(_cost(row, key) for key, _ in known)) for row in rows]
+    cells = [(Cell(labelled(row)), *(_cost(row, key) for key, _ in known)) for row in rows]
     columns = ("run", *(name for _, name in known))
     return Table("Cost", columns, tuple(cells), ("Times are those of one sample, one step.",))
 
 
-def beside_paper(
-    result: Comparison,
-    metrics: Sequence[str] = METRICS_SHOWN,
-    intervals: bool = True,
-    budgets: bool = False,
-) -> Table:
-    """Our rows beside the paper's; † marks what was measured on other data.
-
-    `budgets` adds the CPU-minutes of training and the number of seeds.  A row without runs is
-    shown as not run.
-    """
-    task = task_of(result.task)
-    if task is None:
-        raise ValueError(
-            f"The paper has no task '{result.task}': it has {', '.join(TASKS)}. "
-            f"Compare without --paper."
-        )
-    entries = [*numbers(task), *(e for e in AUDIT if e.task == task)]
-    shown = [m for m in metrics if m in result.metrics or any(e.metric == m for e in entries)]
-    cells = [
-        (
-            Cell(row.name if budgets and not row.is_floor else _labelled(row)),
-            Cell("ours"),
-            *(_spread(row, metric, result, intervals) for metric in shown),
-            *(_budget(row) if budgets else ()),
-        )
-        for row in (*result.rows, *result.floors)
-    ]
-    sources: dict[tuple[str, str], dict[str, float]] = {}
-    for entry in entries:
-        kind = "paper" if entry in numbers(task) else entry.table
-        name = entry.model if kind == "paper" else entry.row
-        metric = READS_AS.get((task, entry.metric), entry.metric)
-        sources.setdefault((name, kind), {})[metric] = entry.value
-    for (name, kind), values in sources.items():
-        printed = (Cell(f"{values[m]:g}", values[m]) if m in values else Cell("–") for m in shown)
-        cells.append((Cell(f"{name} †"), Cell(kind), *printed, *[Cell("–")] * (2 * budgets)))
-    tables = sorted({e.table for e in numbers(task) if e.metric in shown})
-    notes = (
-        f"† other data than ours: {DIFFERS[task]}.",
-        f"The paper's numbers: {', '.join(tables)}, in PDEBench's convention (its sums over "
-        f"batches come out a few per cent high, its fRMSE sees half or a quarter of the modes); "
-        f"ours: {result.convention}.",
-        *sorted({f"{e.row} ({e.table}): {e.note}." for e in AUDIT if e.task == task}),
-    )
-    variant = "" if result.task == task or task == "climate" else f", {result.task}"
-    title = f"{TASKS[task]}{variant}: ours beside the paper's"
-    more = ("CPU-min", "seeds") if budgets else ()
-    return Table(title, ("model", "source", *shown, *more), tuple(cells), notes)
-
-
-def _labelled(row: Row) -> str:
-    if row.is_floor:
-        return f"floor: {row.name}"
+def labelled(row: Row) -> str:
+    if row.is_baseline:
+        return f"baseline: {row.name}"
     return f"{row.name} ({row.runs} seeds)" if row.runs > 1 else row.name
 
 
-def _budget(row: Row) -> tuple[Cell, Cell]:
-    """The CPU-minutes that a row was trained for, and with how many seeds."""
-    spent = (row.cost or {}).get("training_cpu_seconds")
-    if row.is_floor or not row.runs:
-        return Cell("–"), Cell("–")
-    minutes = Cell("–") if spent is None else Cell(f"{spent / 60:.3g}", spent / 60)
-    return minutes, Cell(str(row.runs), row.runs)
-
-
-def _spread(row: Row, metric: str, result: Comparison, intervals: bool) -> Cell:
+def spread_cell(row: Row, metric: str, result: Comparison, intervals: bool) -> Cell:
     value = row.values.get(metric)
     if not row.runs:
         return Cell("not run")
@@ -220,7 +169,7 @@ def _spread(row: Row, metric: str, result: Comparison, intervals: bool) -> Cell:
         text += f" ± {value.deviation:.2g}"
     elif intervals and value.low is not None and value.high is not None:
         text += f" ({value.low:.3g} – {value.high:.3g})"
-    return Cell(text, value.mean, not row.is_floor and row.name in result.best(metric))
+    return Cell(text, value.mean, not row.is_baseline and row.name in result.best(metric))
 
 
 def _known_costs(rows: Sequence[Row]) -> list[tuple[str, str]]:

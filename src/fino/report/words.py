@@ -8,7 +8,7 @@ from typing import Any
 from fino.data.dataset import Dataset
 from fino.data.lightcone import light_cone
 from fino.evaluation.runs import Subject
-from fino.evaluation.scores import Scores
+from fino.metrics.scores import Scores
 from fino.model.fino import TimeStep
 from fino.report.tables import counted
 
@@ -43,13 +43,13 @@ def tiles(subject: Subject, scores: Scores) -> list[dict[str, str]]:
         found.append(
             {"value": number(score.value), "name": "relative error (nRMSE)", "more": between}
         )
-    floors = scores.verdict["floors"]
-    if floors and score is not None and score.value > 0 and math.isfinite(score.value):
-        best = min(floors, key=lambda name: floors[name]["value"] or math.inf)
-        ratio = (floors[best]["value"] or math.inf) / score.value
+    baselines = scores.verdict["baselines"]
+    if baselines and score is not None and score.value > 0 and math.isfinite(score.value):
+        best = min(baselines, key=lambda name: baselines[name]["value"] or math.inf)
+        ratio = (baselines[best]["value"] or math.inf) / score.value
         side, ratio = ("below", ratio) if ratio >= 1 else ("above", 1 / ratio)
         word = f"{ratio:.3g}×" if ratio < 1e4 else f"{ratio:.0e}×"
-        found.append({"value": word, "name": f"{side} the best floor", "more": best})
+        found.append({"value": word, "name": f"{side} the best baseline", "more": best})
     cost = scores.cost
     if "parameters" in cost:
         operations = f"{counted(cost['multiply_adds'])} multiply-adds a step"

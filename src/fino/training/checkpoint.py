@@ -19,7 +19,7 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_from_tensors
 from torch import Tensor
 
-from fino.data.durable import write_whole
+from fino.durable import write_whole
 from fino.training.budget import Clock
 from fino.training.loop import State
 

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from fino.data.durable import whole_file
+from fino.durable import whole_file
 from fino.training.loop import Happened
 from fino.training.settings import TrainingSettings
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from fino.allocator import keep_freed_memory
 from fino.data.dataset import Dataset
-from fino.data.durable import write_whole
+from fino.durable import write_whole
 from fino.model.emulator import Emulator
 from fino.model.store import load, save
 from fino.training.checkpoint import has_checkpoint, read_checkpoint, write_checkpoint

@@ -1,0 +1,1 @@
+"""What made the results: benches, kept scores, the results page, shipping of weights."""

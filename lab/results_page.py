@@ -1,0 +1,346 @@
+"""docs/results.md from the kept scores and the shipped models: tables, sentences, figures.
+
+Nothing in it is written by hand, and a run that is missing is shown as not run.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from fino.evaluation.compare import Comparison, Row
+from fino.metrics.scores import Scores
+from fino.report import tables
+from fino.report.tables import Cell, Table
+from lab.horizon import LOST, far
+from lab.paper_table import beside_paper
+from lab.results_words import (
+    EXPECTED,
+    as_judged_there,
+    headline,
+    listed,
+    missing,
+    summary,
+)
+from lab.saved import SHIPPED, TASKS, comparisons_of, families
+from lab.standing import (
+    Standing,
+    bar_of,
+    lowest_baseline,
+    papers,
+    retuned,
+    standings,
+    with_shipped,
+)
+
+__all__ = ["results_page", "spans"]
+
+Tasks = Mapping[str, Mapping[str, Scores]]
+
+#: The recipes of the lab: ablations, and the protocol of the retuned FNO.
+RECIPES = Path(__file__).parent / "recipes"
+
+_METRICS = ("rmse", "nrmse", "max_error", "crmse")
+
+
+def results_page(
+    tasks: Tasks,
+    models: Mapping[str, Scores],
+    ablations: Tasks,
+    horizons: Tasks,
+    short: Tasks,
+    audited: Tasks,
+    figures: Mapping[str, str],
+) -> str:
+    """The whole page; `figures` says where each of them is: pareto, over-time, fields, horizon."""
+    rows = {task: standings(cases) for task, cases in tasks.items()}
+    judged = with_shipped(tasks, models)
+    as_audited = {task: standings(cases) for task, cases in audited.items()}
+    parts = [
+        "# Results\n",
+        "Built by `python -m lab results` from the scores that come with the package "
+        "(`lab/results`, `src/fino/model/weights`); not written by hand. nRMSE is "
+        "the error divided by the truth's own size; (low – high) is a 95 % bootstrap interval "
+        "over test samples, ± the standard deviation over seeds.\n",
+        "## In short\n",
+        _bullets([*headline(models), *as_judged_there(as_audited), *summary(rows, judged)]),
+        _absent(missing(rows)),
+        "## The shipped models beside the paper\n",
+        _shipped(models).markdown(),
+        _picture(figures, "fields", "Truth, prediction and error of the shipped models"),
+        "## Equal budgets\n",
+        "Every model gets 20 CPU-minutes of training, validation included.\n",
+        _spent(rows),
+        _side_by_side(rows, judged).markdown(),
+        _picture(figures, "pareto", "Error against the cost of a step"),
+        _picture(figures, "over-time", "Error over time"),
+        *_short_budget(short),
+        *_as_audited(as_audited, audited),
+        *_details(tasks, models),
+        *_ablations(ablations),
+        *_horizons(horizons, tasks, models, figures),
+        _again(models),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _shipped(models: Mapping[str, Scores]) -> Table:
+    """The shipped FINO beside the paper's and the bars."""
+    own = ("task", "RMSE", "nRMSE", "the paper's RMSE", "its nRMSE", "bar", "met")
+    columns = (*own, "retuned FNO's nRMSE", "CPU-min", "best baseline")
+    rows = []
+    for task in TASKS:
+        paper = [papers(task, metric) for metric in ("rmse", "nrmse")]
+        printed = [Cell("–") if value is None else Cell(f"{value:g}", value) for value in paper]
+        audit = retuned(task)
+        theirs = Cell("–") if audit is None else Cell(f"{audit:g}", audit)
+        if task not in models:
+            absent = Cell("not shipped")
+            blank = Cell("–")
+            rows.append((Cell(task), absent, absent, *printed, blank, blank, theirs, blank, blank))
+            continue
+        scores = models[task]
+        bar = bar_of(task, scores)
+        spent = scores.cost.get("training_cpu_seconds")
+        rows.append(
+            (
+                Cell(task),
+                Cell(str(scores["rmse"]), scores["rmse"].value),
+                Cell(str(scores["nrmse"]), scores["nrmse"].value),
+                *printed,
+                Cell(bar.words),
+                Cell("yes" if bar.met else "NO"),
+                theirs,
+                Cell("–" if spent is None else f"{spent / 60:.3g}"),
+                _baseline([scores]),
+            )
+        )
+    notes = (
+        "The paper's data are not ours (see the tables below for how they differ), and its "
+        "numbers are in PDEBench's convention; the climate number is read as a relative error.",
+        "The retuned FNO is that of the PDEBench audit: other protocol, six GPU-hours.",
+    )
+    return Table("Shipped FINO, each at most 120 CPU-minutes", columns, tuple(rows), notes)
+
+
+def _side_by_side(rows: Mapping[str, Mapping[str, Standing]], tasks: Tasks) -> Table:
+    """nRMSE of every model on every task, and the best baseline."""
+    names = list(dict.fromkeys(name for task in TASKS for name in EXPECTED[task]))
+    cells = []
+    for task in TASKS:
+        known = rows.get(task, {})
+        best = min((s.nrmse for s in known.values()), default=None)
+        line = [Cell(task)]
+        for name in names:
+            if name in known:
+                own = known[name]
+                line.append(Cell(own.words, own.nrmse, own.nrmse == best))
+            else:
+                line.append(Cell("not run"))
+        line.append(_baseline(tasks.get(task, {}).values()))
+        cells.append(tuple(line))
+    notes = ("Bold is the lowest of a task. One seed unless said otherwise.",)
+    return Table("nRMSE on the test part", ("task", *names, "best baseline"), tuple(cells), notes)
+
+
+def _baseline(cases: Iterable[Scores]) -> Cell:
+    """The lowest baseline that any of the cases was scored beside."""
+    lowest = lowest_baseline(cases)
+    return Cell("–" if lowest is None else f"{lowest[0]} {lowest[1].value:.3g}")
+
+
+def _spent(rows: Mapping[str, Mapping[str, Standing]]) -> str:
+    spent = [s.minutes for cases in rows.values() for s in cases.values() if s.minutes]
+    if not spent:
+        return ""
+    low, high = f"{min(spent):.3g}", f"{max(spent):.3g}"
+    return f"Spent were {low if low == high else f'{low} to {high}'} CPU-minutes each.\n"
+
+
+def _short_budget(tasks: Tasks) -> list[str]:
+    """The same comparison for people in a hurry, where every rival and more seeds fit."""
+    parts = ["## A short budget, every rival\n"]
+    if not tasks:
+        return [*parts, "Not run.\n"]
+    rows = {task: standings(cases) for task, cases in tasks.items()}
+    return [
+        *parts,
+        "The same tasks with a twentieth of the budget, each model at the size and rate that were\n"
+        "best in so short a time; where more time asks for others, the table above has those.\n",
+        _spent(rows),
+        _bullets(summary(rows, tasks)),
+        _side_by_side(rows, tasks).markdown(),
+    ]
+
+
+def _as_audited(standing: Mapping[str, Mapping[str, Standing]], tasks: Tasks) -> list[str]:
+    """FINO judged as the retuned FNO was, beside what that one reports."""
+    parts = ["## As the retuned FNO was judged\n"]
+    if not tasks:
+        return [*parts, "Not run.\n"]
+    rows = []
+    for task, cases in tasks.items():
+        theirs = retuned(task)
+        for own in standing[task].values():
+            data = cases[families(cases)[own.case][0]].data
+            rows.append(
+                (
+                    Cell(task),
+                    Cell(
+                        f"{' × '.join(map(str, data['points']))}, {data['shown']} → {data['steps']}"
+                    ),
+                    Cell(own.case),
+                    Cell(own.words, own.nrmse, theirs is not None and own.nrmse <= theirs),
+                    Cell("–" if theirs is None else f"{theirs:g}", theirs),
+                    Cell("–" if own.minutes is None else f"{own.minutes:.3g}"),
+                    _baseline(cases.values()),
+                )
+            )
+    own_columns = ("task", "grid, frames in → out", "model", "nRMSE")
+    columns = (*own_columns, "retuned FNO's", "CPU-min", "best baseline")
+    notes = (
+        "Bold is at or below the retuned FNO, which had PDEBench's files and six GPU-hours.",
+        "Every cell is kept here: where the data were solved on this very grid, the solver as a "
+        "baseline is what made them, and nothing can be below it.",
+    )
+    return [*parts, Table("nRMSE on the test part", columns, tuple(rows), notes).markdown()]
+
+
+def _details(tasks: Tasks, models: Mapping[str, Scores]) -> list[str]:
+    """Each task in full beside the paper, missing runs and the shipped model included."""
+    parts = ["## Task by task\n"]
+    for task in TASKS:
+        cases = {**tasks.get(task, {}), **({SHIPPED: models[task]} if task in models else {})}
+        if not cases:
+            parts.append(f"**{task}**: not run.\n")
+        for result in comparisons_of(cases):
+            table = beside_paper(_with_missing(task, result), _METRICS, budgets=True)
+            parts.append(table.markdown())
+    return parts
+
+
+def _with_missing(task: str, result: Comparison) -> Comparison:
+    known = {row.name for row in result.rows}
+    if known == {SHIPPED}:
+        # A shipped model that was scored on other data than the comparison has its own table.
+        return result
+    absent = [Row(name, {}, runs=0) for name in EXPECTED[task] if name not in known]
+    return replace(result, rows=(*result.rows, *absent))
+
+
+def _ablations(ablations: Tasks) -> list[str]:
+    parts = ["## Ablations\n"]
+    if not ablations:
+        return [*parts, "Not run.\n"]
+    for name, cases in ablations.items():
+        for result in comparisons_of(cases):
+            table = tables.comparison(_counted(result), ("nrmse",), costs=True)
+            title = f"{_recipe_title(name)} ({result.task})"
+            parts.append(replace(table, title=title).markdown())
+            here = {row.name for row in result.rows}
+            rows = {n: row for n, row in standings(cases).items() if n in here}
+            parts.append(_what_mattered(rows) if rows else "")
+    return parts
+
+
+def _counted(result: Comparison) -> Comparison:
+    """Without baselines, and without times: runs that shared a machine were not timed alike."""
+    wanted = ("parameters", "multiply_adds", "training_cpu_seconds")
+    rows = [
+        replace(row, cost={k: v for k, v in (row.cost or {}).items() if k in wanted})
+        for row in result.rows
+    ]
+    return replace(result, rows=tuple(rows), baselines=())
+
+
+def _what_mattered(rows: Mapping[str, Standing]) -> str:
+    """The lowest row, and those that cannot be told from it."""
+    best = min(rows.values(), key=lambda row: row.nrmse)
+    same = [n for n, row in rows.items() if row is not best and not row.is_apart_from(best)]
+    worse = [n for n in rows if n not in same and n != best.case]
+    sentence = f"Lowest: {best.case}."
+    sentence += f" Within its interval: {listed(same)}." if same else ""
+    return f"{sentence} {f'Clearly worse: {listed(worse)}.' if worse else ''}".strip() + "\n"
+
+
+def _recipe_title(name: str) -> str:
+    """The title of the recipe that an ablation was run from, with what its name adds."""
+    for path in sorted(RECIPES.glob("*.toml"), key=lambda path: -len(path.stem)):
+        if name.startswith(path.stem):
+            return str(tomllib.loads(path.read_text(encoding="utf-8")).get("title", name))
+    return name
+
+
+def spans(task: str, scores: Scores, tasks: Tasks) -> float:
+    """How many times the training's time a longer rollout spans; five if it is not known."""
+    usual = next(iter(tasks.get(task.removeprefix("horizon-"), {}).values()), None)
+    if usual is None:
+        return 5.0
+    frames = [s.data["shown"] + s.data["steps"] - 1 for s in (scores, usual)]
+    return frames[0] / frames[1]
+
+
+def _horizons(
+    horizons: Tasks, tasks: Tasks, models: Mapping[str, Scores], figures: Mapping[str, str]
+) -> list[str]:
+    parts = ["## Far past the training horizon\n"]
+    if not horizons:
+        return [*parts, "Not run.\n"]
+    for task, cases in horizons.items():
+        rows = []
+        for case, scores in cases.items():
+            times = spans(task, scores, tasks)
+            seen = far(scores, times)
+            numbers = [Cell(f"{v:.3g}", v) for v in (seen.within, seen.end, seen.worst)]
+            spent = _trained_for(scores, models)
+            budget = Cell("–" if spent is None else f"{spent / 60:.3g}")
+            rows.append((Cell(case), budget, *numbers, Cell("yes" if seen.bounded else "NO")))
+        first = next(iter(cases.values()))
+        title = f"{first.data['name']}: {first.data['samples']} test samples, {times:.3g} times"
+        ends = ("nRMSE where training ended", "at the end", "worst")
+        columns = ("run", "CPU-min", *ends, "bounded")
+        note = f"Bounded: no sample diverged, the error stayed below {LOST:g} times the truth."
+        parts.append(Table(title, columns, tuple(rows), (note,)).markdown())
+    picture = "Error past the training horizon, which the dotted line marks"
+    return [*parts, _picture(figures, "horizon", picture)]
+
+
+def _trained_for(scores: Scores, models: Mapping[str, Scores]) -> float | None:
+    """CPU-seconds of training; shipped weights carry theirs in their own scores."""
+    asked: float | None = (scores.model.get("training") or {}).get("cpu_seconds")
+    if asked is not None:
+        return asked
+    same = (m for m in models.values() if m.model.get("sha256") == scores.model.get("sha256"))
+    return next((m.cost.get("training_cpu_seconds") for m in same), None)
+
+
+def _again(models: Mapping[str, Scores]) -> str:
+    names = [f"fino evaluate --pretrained {name}" for name in models]
+    lines = [
+        "## Again, on your machine\n",
+        "```",
+        "python -m lab compare                     the tables above",
+        *names,
+        "fino run laptop-advection                one comparison, from nothing",
+        "python -m lab bench horizon runs/laptop-advection",
+        "python -m lab results                             this page",
+        "```",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _absent(cases: Mapping[str, list[str]]) -> str:
+    if not cases:
+        return ""
+    words = [f"{task} ({', '.join(names)})" for task, names in cases.items()]
+    return f"Not run: {'; '.join(words)}.\n"
+
+
+def _bullets(lines: list[str]) -> str:
+    return "".join(f"* {line}\n" for line in lines)
+
+
+def _picture(figures: Mapping[str, str], name: str, words: str) -> str:
+    return f"![{words}]({figures[name]})\n" if name in figures else ""

@@ -1,0 +1,183 @@
+"""The scores of every compared run, kept with the package: results/TASK/CASE.json.
+
+    keep("runs/laptop-advection")          → results/advection/fino.json, fno.json, unet.json
+    comparisons()                          → one comparison for each task, seeds brought together
+
+So the tables of the results can be printed anywhere, without the runs.  A case is the name of a
+run in its recipe's folder; fino, fino-seed-1 and fino-seed-2 are three seeds of one row.  Tasks
+that begin with `ablation-`, `horizon-`, `short-` (a twentieth of the budget) or `retuned-` (judged
+as the retuned FNO was) are kept in the same way and stand in tables of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fino.durable import write_whole
+from fino.evaluation.compare import Comparison, Row, compare
+from fino.evaluation.runs import read_json
+from fino.metrics.scores import Scores
+from fino.model.pretrained import PRETRAINED
+
+__all__ = [
+    "RESULTS",
+    "SHIPPED",
+    "TASKS",
+    "comparisons",
+    "comparisons_of",
+    "families",
+    "keep",
+    "keep_scores",
+    "saved",
+    "shipped_scores",
+]
+
+#: Where they are kept.
+RESULTS = Path(__file__).parent / "results"
+
+#: The paper's tasks in its order; Darcy in two variants.
+TASKS = (
+    "advection",
+    "compressible-1d",
+    "diffusion-reaction-1d",
+    "darcy",
+    "darcy-pdebench",
+    "diffusion-reaction-2d",
+    "shallow-water",
+    "climate",
+)
+
+#: What the row of a shipped model is called beside those of the comparison.
+SHIPPED = "fino, shipped"
+
+#: Bytes that one file should have at most; past that the spectra are left out.
+_LARGEST = 30_000
+_DIGITS = 6
+_NAME = re.compile(r"[A-Za-z0-9.]+(-[A-Za-z0-9.]+)*")
+
+
+def keep(folder: str | Path, task: str | None = None, case: str | None = None) -> list[Path]:
+    """Keep the scores of a `fino run` folder, or of one run; says which files were written.
+
+    The task is the recipe's name without `laptop-`, and with its data's name if it is an
+    ablation; the case is the run's own name.
+    """
+    folder = Path(folder)
+    if (folder / "recipe.json").is_file():
+        name = str(read_json(folder / "recipe.json").get("name", ""))
+        found = {path.parent.name: path for path in sorted(folder.glob("*/scores.json"))}
+        if not found:
+            raise ValueError(f"No run in {folder} has scores yet. Let `fino run` finish one.")
+        task = task or _task(name, Scores.load(next(iter(found.values()))))
+        if case is not None:
+            raise ValueError(f"{folder} has {len(found)} runs: --case is for a single one.")
+    elif (folder / "scores.json").is_file():
+        found = {case or folder.name: folder / "scores.json"}
+    else:
+        raise ValueError(f"{folder} is neither a folder of `fino run` nor a run with scores.")
+    if not task:
+        raise ValueError(f"{folder} does not say its task: pass --task, such as advection.")
+    return [keep_scores(Scores.load(path), task, case) for case, path in found.items()]
+
+
+def keep_scores(scores: Scores, task: str, case: str) -> Path:
+    """Write scores to results/TASK/CASE.json, short enough to travel with the package."""
+    for word in (task, case):
+        if not _NAME.fullmatch(word):
+            raise ValueError(f"a name should be letters, digits, dots and dashes, got '{word}'.")
+    scores = scores.without_place()
+    content = _compact(scores)
+    if len(content) > _LARGEST:
+        content = _compact(replace(scores, spectra={"wavenumber": [], "fields": {}}))
+    path = RESULTS / task / f"{case}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, content)
+    return path
+
+
+def saved(beginning: str = "") -> dict[str, dict[str, Scores]]:
+    """Everything that is kept, task → case → scores; the paper's tasks first, in its order.
+
+    `beginning` takes the tasks whose names begin with it; without, the paper's alone are taken.
+    """
+    there = sorted(path.name for path in RESULTS.glob("*/") if any(path.glob("*.json")))
+    if beginning:
+        wanted = [name for name in there if name.startswith(beginning)]
+    else:
+        wanted = [name for name in TASKS if name in there]
+    return {task: _cases(task) for task in wanted}
+
+
+def families(cases: Iterable[str]) -> dict[str, list[str]]:
+    """fino-seed-0, fino-seed-1, fno → fino: both of them, fno: itself; FINO first."""
+    found: dict[str, list[str]] = {}
+    for case in cases:
+        found.setdefault(re.sub(r"-seed-\d+$", "", case), []).append(case)
+    return dict(sorted(found.items(), key=lambda item: (not item[0].startswith("fino"), item[0])))
+
+
+def shipped_scores() -> dict[str, Scores]:
+    """The scores of the shipped models of the paper's tasks, in its order."""
+    return {task: Scores.load(PRETRAINED[task].folder) for task in TASKS if task in PRETRAINED}
+
+
+def comparisons() -> dict[str, tuple[Comparison, ...]]:
+    """The kept scores of the paper's tasks as comparisons, the shipped models among them."""
+    kept, models = saved(), shipped_scores()
+    found = {}
+    for task in TASKS:
+        cases = dict(kept.get(task, {}))
+        if task in models:
+            cases[SHIPPED] = models[task]
+        if cases:
+            found[task] = comparisons_of(cases)
+    return found
+
+
+def comparisons_of(cases: Mapping[str, Scores]) -> tuple[Comparison, ...]:
+    """One comparison for each data set that the cases were scored on, rows named by case."""
+    together: dict[str, dict[str, Scores]] = {}
+    for case, scores in cases.items():
+        facts = [scores.data[k] for k in ("sha256", "part", "samples", "shown", "steps")]
+        together.setdefault(json.dumps([facts, scores.convention]), {})[case] = scores
+    found = []
+    for group in together.values():
+        (joined,) = compare(list(group.values()))
+        rows: list[Row] = []
+        for name, members in families(group).items():
+            alike = compare([group[member] for member in members])[0].rows
+            # Seeds that differ in more than the seed are rows of their own, under full names.
+            rows += [replace(alike[0], name=name)] if len(alike) == 1 else alike
+        found.append(replace(joined, rows=tuple(rows)))
+    return tuple(found)
+
+
+def _task(recipe: str, scores: Scores) -> str:
+    if recipe.startswith("ablation-"):
+        return f"{recipe}-{scores.data['name']}"
+    return recipe.removeprefix("laptop-")
+
+
+def _cases(task: str) -> dict[str, Scores]:
+    return {path.stem: Scores.load(path) for path in sorted((RESULTS / task).glob("*.json"))}
+
+
+def _compact(scores: Scores) -> bytes:
+    content = _rounded(json.loads(scores.to_json()))
+    return (json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+
+
+def _rounded(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _rounded(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_rounded(value) for value in content]
+    if isinstance(content, float) and math.isfinite(content):
+        return float(f"{content:.{_DIGITS}g}")
+    return content

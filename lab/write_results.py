@@ -1,0 +1,152 @@
+"""Build docs/results.md and its figures from what is kept in the package.
+
+write_results("docs/results.md")     → docs/results.md, docs/figures/results-*.png
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from fino.evaluation.runs import subject_from_shelf
+from fino.metrics.scores import Scores
+from fino.model.pretrained import PRETRAINED
+from fino.report.page import scene_of
+from fino.report.scene import Scene
+from lab.results_figures import (
+    Dot,
+    error_and_cost,
+    errors_over_time,
+    field_panels,
+    save_small,
+)
+from lab.results_page import results_page, spans
+from lab.saved import TASKS, families, saved, shipped_scores
+from lab.standing import (
+    Standing,
+    lowest_baseline,
+    mean_curve,
+    standings,
+    with_shipped,
+)
+
+__all__ = ["write_results"]
+
+Tasks = Mapping[str, Mapping[str, Scores]]
+Progress = Callable[[float], None]
+
+
+def write_results(
+    out: str | Path, climate: str | Path | None = None, progress: Progress | None = None
+) -> list[Path]:
+    """Write the page and its figures beside it; says which files were written.
+
+    `climate` is a folder with the weather maps, for the picture of the fields.
+    """
+    out = Path(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    tasks, models, horizons = saved(), shipped_scores(), saved("horizon-")
+    drawings: dict[str, Figure] = {}
+    scenes = _scenes(models, climate, progress)
+    if scenes:
+        drawings["fields"] = field_panels(scenes)
+    if tasks:
+        drawings["pareto"] = _pareto(tasks, models)
+        moving = {task: cases for task, cases in tasks.items() if _moves(cases)}
+        drawings["over-time"] = errors_over_time({t: _series(c) for t, c in moving.items()})
+    if horizons:
+        drawings["horizon"] = _far(horizons, tasks)
+    written = {
+        name: save_small(figure, out.parent / "figures" / f"results-{name}.png")
+        for name, figure in drawings.items()
+    }
+    places = {name: f"figures/{path.name}" for name, path in written.items()}
+    short, audited = _without("short-"), _without("retuned-")
+    page = results_page(tasks, models, saved("ablation-"), horizons, short, audited, places)
+    out.write_text(page, encoding="utf-8")
+    return [out, *written.values()]
+
+
+def _without(beginning: str) -> Tasks:
+    """What is kept under names with this beginning, by the paper's names."""
+    return {task.removeprefix(beginning): cases for task, cases in saved(beginning).items()}
+
+
+def _scenes(
+    models: Mapping[str, Scores], climate: str | Path | None, progress: Progress | None
+) -> dict[str, Scene]:
+    """One test sample of each shipped model, solved again; measured data only if given."""
+    found = {}
+    # Measured data first: a wrong folder should be told before minutes of solving.
+    for number, task in enumerate(sorted(models, key=lambda task: task != "climate")):
+        try:
+            subject = subject_from_shelf(
+                PRETRAINED[task], climate if task == "climate" else None, samples=1
+            )
+        except ValueError:
+            if task != "climate" or climate is not None:
+                raise
+            continue
+        found[task] = scene_of(subject)
+        if progress:
+            progress((number + 1) / len(models))
+    return {task: found[task] for task in models if task in found}
+
+
+def _pareto(tasks: Tasks, models: Mapping[str, Scores]) -> Figure:
+    panels, baselines = {}, {}
+    judged = with_shipped(tasks, models)
+    for task in TASKS:
+        cases = tasks.get(task, {})
+        rows = standings(cases)
+        dots = [_dot(row) for row in rows.values() if _can_be_drawn(row)]
+        if task in models:
+            (star,) = standings({"fino": models[task]}).values()
+            dots += [_dot(star, shipped=True)] if _can_be_drawn(star) else []
+        panels[task] = dots
+        lowest = lowest_baseline(judged.get(task, {}).values())
+        if lowest is not None:
+            baselines[task] = (lowest[0], lowest[1].value)
+    return error_and_cost(panels, baselines)
+
+
+def _can_be_drawn(row: Standing) -> bool:
+    """Diverged rows have no place on an axis; the tables have them."""
+    return bool(row.multiply_adds) and math.isfinite(row.nrmse) and row.nrmse > 0
+
+
+def _dot(row: Standing, shipped: bool = False) -> Dot:
+    assert row.multiply_adds is not None
+    return Dot(row.case, row.multiply_adds, row.nrmse, row.low, row.high, shipped)
+
+
+def _moves(cases: Mapping[str, Scores]) -> bool:
+    return not any(scores.data["steady"] for scores in cases.values())
+
+
+def _series(
+    cases: Mapping[str, Scores],
+) -> tuple[list[float], dict[str, list[float | None]]]:
+    """Each model, its seeds averaged as in the tables, then the baselines of the first case."""
+    first = next(iter(cases.values()))
+    alike = {name: s for name, s in cases.items() if s.data["steps"] == first.data["steps"]}
+    series = {
+        case: mean_curve([alike[name] for name in seeds]) for case, seeds in families(alike).items()
+    }
+    baselines = {n: v for n, v in first.over_time["nrmse"].items() if n != "model"}
+    return first.over_time["time"], {**series, **baselines}
+
+
+def _far(horizons: Tasks, tasks: Tasks) -> Figure:
+    panels, marks = {}, {}
+    for task, cases in horizons.items():
+        title = task.removeprefix("horizon-")
+        panels[title] = _series(cases)
+        first = next(iter(cases.values()))
+        times = first.over_time["time"]
+        start = times[0] - first.data["shown"] * first.data["dt"]
+        marks[title] = start + (times[-1] - start) / spans(task, first, tasks)
+    return errors_over_time(panels, marks)

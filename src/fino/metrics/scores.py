@@ -1,0 +1,210 @@
+"""What an evaluation found, as values and as `scores.json`.
+
+Everything that the same seed gives again stands outside of two blocks: `cost`, which was
+measured on some machine, and `when`.  Numbers that are not finite (a rollout that blew up) are
+written as null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fino.metrics.errors import METRICS
+
+__all__ = ["FORMAT", "Score", "Scores"]
+
+FORMAT = "fino scores 2"
+#: The first format said "floors" where the field says "baselines".
+_OLD_FORMAT = "fino scores 1"
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number, the interval that other samples would have put it in, and each channel's."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    channels: dict[str, float] = field(default_factory=dict)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        if not math.isfinite(self.value):
+            return "diverged"
+        if self.low is None or self.high is None:
+            return f"{self.value:.4g}"
+        return f"{self.value:.4g} ({self.low:.3g} – {self.high:.3g})"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Every metric of a model and of its baselines on one part of the data.
+
+    scores["nrmse"].value, scores.baselines["persistence"]["nrmse"], print(scores)
+    """
+
+    model: dict[str, Any]
+    data: dict[str, Any]
+    metrics: dict[str, Score]
+    baselines: dict[str, dict[str, Score]]
+    over_time: dict[str, Any]
+    spectra: dict[str, Any]
+    verdict: dict[str, Any]
+    diverged: int
+    convention: str
+    versions: dict[str, str]
+    command: str = ""
+    cost: dict[str, Any] = field(default_factory=dict)
+    when: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, metric: str) -> Score:
+        if metric not in self.metrics:
+            raise ValueError(
+                f"These scores have no metric '{metric}'. They have {', '.join(self.metrics)}."
+            )
+        return self.metrics[metric]
+
+    @property
+    def question(self) -> str:
+        """What was scored, in a line."""
+        facts = self.data
+        words = f"{facts['title'] or facts['name']}: {facts['samples']} {facts['part']} samples"
+        if facts["steady"]:
+            return f"{words}, steady"
+        return f"{words}, {facts['shown']} frames shown, {facts['steps']} predicted"
+
+    def without_place(self) -> Scores:
+        """The same without the folders of one machine: data.air=/home/me/air.nc → data.air=air.nc.
+
+        For scores that travel; names stay, so that the command can still be read.
+        """
+        command = re.sub(r"(?<![^\s='\"])/(?:[^\s/'\"]+/)*(?=[^\s/'\"])", "", self.command)
+        return replace(self, data={**self.data, "path": None}, command=command)
+
+    def summary(self) -> tuple[list[str], list[list[str]]]:
+        """A narrow table: every metric with its interval, beside the best baseline."""
+        columns = ["metric", self.model.get("name", "model"), "95 % interval", "best baseline", ""]
+        rows = []
+        for name in (n for n in METRICS if n in self.metrics):
+            score = self.metrics[name]
+            between = "–" if score.low is None else f"{score.low:.3g} – {score.high:.3g}"
+            pick = max if METRICS[name].higher_is_better else min
+            baselines = {f: s[name].value for f, s in self.baselines.items() if name in s}
+            best = pick(baselines, key=lambda f: baselines[f]) if baselines else None
+            beside = [_short(self.baselines[best][name]), best] if best else ["–", ""]
+            rows.append([name, _short(score), between, *beside])
+        return columns, rows
+
+    def baseline_rows(self) -> tuple[list[str], list[list[str]]]:
+        """A narrow table: every baseline, what it scores, and how it compares."""
+        judge = self.verdict["metric"]
+        own = self.metrics[judge].value if judge in self.metrics else math.inf
+        columns = ["baseline", "rmse", judge, "÷ ours", "beaten in"]
+        rows = []
+        for name, baseline in self.baselines.items():
+            judged = self.verdict["baselines"][name]
+            ratio = f"{judged['value'] / own:.3g}" if own > 0 and judged["value"] else "–"
+            certain = f"{100 * judged['certainty']:.0f} % of draws"
+            rows.append(
+                [name, _short(baseline.get("rmse")), _short(baseline.get(judge)), ratio, certain]
+            )
+        return columns, rows
+
+    def __str__(self) -> str:
+        columns, rows = self.summary()
+        widths = [max(len(line[i]) for line in [columns, *rows]) for i in range(len(columns))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in [columns, *rows]
+        ]
+        return "\n".join([*lines, self.verdict.get("sentence", "")]).rstrip()
+
+    def to_json(self) -> str:
+        content = {"format": FORMAT, **_finite(asdict(self))}
+        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def save(self, path: str | Path) -> Path:
+        """Write scores.json, all of it or nothing."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{path.name}.part")
+        fresh.write_text(self.to_json(), encoding="utf-8")
+        fresh.replace(path)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Scores:
+        """Read scores.json, or the one in a run folder."""
+        path = Path(path)
+        path = path / "scores.json" if path.is_dir() else path
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ValueError(
+                f"There are no scores at {path}. Run `fino evaluate {path.parent}` first."
+            ) from None
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+            raise ValueError(
+                f"{path} is damaged: it is not JSON. Run `fino evaluate {path.parent}` again."
+            ) from None
+        form = content.pop("format", None) if isinstance(content, dict) else None
+        if form not in (FORMAT, _OLD_FORMAT):
+            raise ValueError(f"{path} is not a file of scores as this fino writes them.")
+        if form == _OLD_FORMAT:
+            content = _renamed(content)
+        try:
+            content["metrics"] = _scores(content["metrics"])
+            content["baselines"] = {
+                name: _scores(baseline) for name, baseline in content["baselines"].items()
+            }
+            return cls(**content)
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError(
+                f"{path} is damaged: parts are missing. Run `fino evaluate {path.parent}` again."
+            ) from None
+
+
+def _renamed(content: dict[str, Any]) -> dict[str, Any]:
+    """Scores of the first format in the words of this one."""
+    content = {"baselines" if key == "floors" else key: value for key, value in content.items()}
+    for block in ("cost", "verdict"):
+        part = content.get(block)
+        if isinstance(part, dict) and "floors" in part:
+            content[block] = {("baselines" if k == "floors" else k): v for k, v in part.items()}
+    return content
+
+
+def _short(score: Score | None) -> str:
+    if score is None:
+        return "–"
+    return f"{score.value:.3g}" if math.isfinite(score.value) else "diverged"
+
+
+def _scores(content: dict[str, Any]) -> dict[str, Score]:
+    return {
+        name: Score(
+            math.inf if entry["value"] is None else entry["value"],
+            entry["low"],
+            entry["high"],
+            {key: math.inf if v is None else v for key, v in entry["channels"].items()},
+        )
+        for name, entry in content.items()
+    }
+
+
+def _finite(content: Any) -> Any:
+    """The same content with null for every number that JSON does not know."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    return content

@@ -1,0 +1,311 @@
+"""Predictions that need no learning: the baselines that a model has to beat.
+
+    persistence     nothing changes
+    best-lag        what was `lag` steps ago comes again; the lag that fits the training data best
+    climatology     the mean of the training part in every cell, whatever the time
+    training-mean   the mean of the training trajectories at the same time
+    analogue        steady data: the answers of the most similar inputs (`steady_baselines`)
+    regression      steady data: the best linear map from input to answer (`steady_baselines`)
+    solver          the problem's own classical solver on the data's own coarse grid
+
+A baseline is a stepper, history → next frame.  Some need more than the last few frames: the mean
+at a time needs the time, the solver of shallow water needs the start, where the water was at rest.
+ So every baseline also has `trajectory(history, steps)`, where the history begins with
+the first frame of the trajectory; evaluation uses that.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fino.data.dataset import Dataset
+from fino.grid import Grid
+from fino.model.lookup import Analogue, Regression
+from fino.pde import PROBLEMS
+from fino.pde.problem import Problem
+from fino.shapes import Field, Trajectory
+
+__all__ = [
+    "BASELINES",
+    "Baseline",
+    "BestLag",
+    "Climatology",
+    "Persistence",
+    "Solver",
+    "TrainingMean",
+    "baselines_for",
+]
+
+#: Problems that start from something unseen and at random: their solver starts from its mean.
+_HIDDEN_STARTS = ("darcy-pdebench",)
+
+#: Training samples whose starts are drawn again, to see what they have in common.
+_STARTS = 64
+
+#: Training trajectories that the search for the best lag looks at.
+_LAG_SAMPLES = 256
+
+
+class Baseline(Protocol):
+    """A stepper without weights; `fit` gives None where the baseline makes no sense."""
+
+    title: ClassVar[str]
+
+    @property
+    def history(self) -> int: ...
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> Baseline | None: ...
+
+    def __call__(self, history: Trajectory) -> Field: ...
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory: ...
+
+
+def baselines_for(data: Dataset, history: int | None = None) -> dict[str, Baseline]:
+    """Every baseline that makes sense for this data, fitted on its training part."""
+    shown = data.history if history is None else history
+    fitted = {name: baseline.fit(data, shown) for name, baseline in BASELINES.items()}
+    return {name: baseline for name, baseline in fitted.items() if baseline is not None}
+
+
+@dataclass(frozen=True)
+class Persistence:
+    """Nothing changes: the last frame again."""
+
+    title: ClassVar[str] = "nothing changes: the last frame again"
+    grid: Grid
+    history: int = 1
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> Persistence | None:
+        return None if data.steady else cls(data.grid)
+
+    def __call__(self, history: Trajectory) -> Field:
+        return history[:, -1]
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
+        """(b, K, c, *space) → (b, steps, c, *space)"""
+        return history[:, -1:].expand(-1, steps, *history.shape[2:])
+
+
+@dataclass(frozen=True)
+class BestLag:
+    """What was `lag` steps ago comes again, as for a wave that returns."""
+
+    title: ClassVar[str] = "the frame of a fixed number of steps ago, fitted on the training part"
+    grid: Grid
+    lag: int
+
+    @property
+    def history(self) -> int:
+        return self.lag
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> BestLag | None:
+        """The lag within the history whose copies are nearest to the training futures."""
+        if data.steady:
+            return None
+        part, shown = data.train, min(history, data.frames - 1)
+        chosen = np.unique(np.linspace(0, len(part) - 1, min(len(part), _LAG_SAMPLES)).astype(int))
+        errors = torch.zeros(shown, dtype=torch.float64)
+        for sample in chosen:
+            frames = part.read([int(sample)])[0].double().flatten(1)
+            past, future = frames[:shown], frames[shown:]
+            # |p − f|² = |p|² + |f|² − 2 p·f of every past with every future frame, at once.
+            apart = past.square().sum(1)[:, None] + future.square().sum(1) - 2 * past @ future.T
+            steps = torch.arange(len(future))
+            for lag in range(1, shown + 1):
+                errors[lag - 1] += apart[shown - lag + steps % lag, steps].mean()
+        return cls(data.grid, int(errors.argmin()) + 1)
+
+    def __call__(self, history: Trajectory) -> Field:
+        return history[:, -self.lag]
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
+        """(b, K, c, *space) → (b, steps, c, *space)"""
+        last = history[:, history.shape[1] - self.lag :]
+        return last[:, torch.arange(steps) % self.lag]
+
+
+@dataclass(frozen=True)
+class Climatology:
+    """The mean of all training frames in every cell, at any time."""
+
+    title: ClassVar[str] = "the mean of the training frames in every cell"
+    grid: Grid
+    mean: Tensor
+    history: int = 1
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> Climatology | None:
+        return None if data.steady else cls(data.grid, _mean_trajectory(data).mean(dim=0))
+
+    def __call__(self, history: Trajectory) -> Field:
+        return self.mean.to(history).expand(len(history), *self.mean.shape)
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
+        """(b, K, c, *space) → (b, steps, c, *space)"""
+        return self.mean.to(history).expand(len(history), steps, *self.mean.shape)
+
+
+@dataclass(frozen=True)
+class TrainingMean:
+    """The mean of the training trajectories at the same time; of the answers if steady."""
+
+    title: ClassVar[str] = "the mean of the training trajectories at the same time"
+    grid: Grid
+    means: Tensor
+    history: int
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> TrainingMean | None:
+        return cls(data.grid, _mean_trajectory(data), history)
+
+    def __call__(self, history: Trajectory) -> Field:
+        return self.trajectory(history, 1)[:, 0]
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
+        """(b, K, c, *space) from the first frame on → (b, steps, c, *space)"""
+        first, known = history.shape[1], len(self.means)
+        if first + steps > known:
+            raise ValueError(
+                f"The training mean knows {known} frames and cannot predict {steps} steps after "
+                f"the first {first}. Ask for at most {known - first}."
+            )
+        means = self.means[first : first + steps].to(history)
+        return means.expand(len(history), *means.shape)
+
+
+@dataclass
+class Solver:
+    """The problem's own classical solver, started from the data on the data's own grid.
+
+    `seconds` is the wall time that one predicted frame of one trajectory took, known after the
+    first prediction.
+    """
+
+    title: ClassVar[str] = "the problem's own solver on the data's grid"
+    grid: Grid
+    problem: Problem
+    settings: Any
+    dt: float
+    start: float
+    steady: bool
+    seed: int
+    others: tuple[int, ...]
+    history: int = 1
+    seconds: float | None = field(default=None, compare=False)
+    _warm: bool = field(default=False, repr=False, compare=False)
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> Solver | None:
+        card = data.card
+        if card.name not in PROBLEMS:
+            return None
+        problem = PROBLEMS[card.name]
+        try:
+            baseline = cls(
+                grid=data.grid,
+                problem=problem,
+                settings=problem.settings(**card.parameters),
+                dt=card.dt,
+                start=card.start,
+                steady=data.steady,
+                seed=card.seed or 0,
+                others=data.train.samples[:_STARTS],
+            )
+            baseline.first_state(_numbers(data.train.read([0], 0, 1)[:, 0]))
+        except ValueError:
+            # A card of others' making, or a state that its frames do not show.
+            return None
+        return baseline
+
+    def __call__(self, history: Trajectory) -> Field:
+        frame = _numbers(history[:, -1])
+        if self.problem.state(self.settings, self.grid, frame) is None:
+            raise ValueError(
+                f"A frame of {self.problem.name} does not hold all that its solver needs. "
+                f"Use trajectory(history, steps) with a history from the first frame on."
+            )
+        return self.trajectory(history[:, -1:], 1)[:, 0]
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
+        """(b, K, c, *space) from the first frame on → (b, steps, c, *space)"""
+        shown = history.shape[1]
+        state = self.problem.state(self.settings, self.grid, _numbers(history[:, -1]))
+        repeated = 0
+        if state is None:
+            state, repeated = self.first_state(_numbers(history[:, 0])), shown - 1
+        times = self._times(shown - 1 - repeated, repeated + steps)
+        if not self._warm:
+            # The first call compiles; its time says nothing about the method.
+            self.problem.solve(self.settings, self.grid, state[:1], times[:2])
+            self._warm = True
+        began = time.perf_counter()
+        frames = self.problem.solve(self.settings, self.grid, state, times)
+        elapsed = time.perf_counter() - began
+        self.seconds = elapsed / max(1, (len(times) - 1) * len(state))
+        return torch.from_numpy(frames[:, 1 + repeated :]).to(history)
+
+    def _times(self, first: int, steps: int) -> np.ndarray:
+        if self.steady:
+            return np.asarray(self.problem.times(self.settings), dtype=float)
+        return self.start + self.dt * np.arange(first, first + steps + 1)
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        """The initial states of some training samples, drawn once: (n, c, *space)."""
+        return self.problem.draw(self.settings, self.grid, self.seed, self.others)
+
+    def first_state(self, frame: np.ndarray) -> np.ndarray:
+        """The state at the start: what is saved, and what all initial states have in common.
+
+        Where they have nothing in common but a mean, and are known to, the mean.
+        """
+        state = self.problem.state(self.settings, self.grid, frame)
+        if state is not None:
+            return state
+        channels = frame.shape[1]
+        hidden = self._starts[:, channels:]
+        alike = (hidden == hidden[:1]).all() or self.problem.name in _HIDDEN_STARTS
+        if self._starts.shape[1] < channels or not alike:
+            raise ValueError(
+                f"The first frame of {self.problem.name} does not hold all that its solver needs, "
+                f"so there is no classical baseline for it."
+            )
+        mean = hidden.mean(axis=0)
+        rest = np.broadcast_to(mean, (len(frame), *mean.shape))
+        return np.concatenate([frame, rest], axis=1)
+
+
+#: Every baseline by name.
+BASELINES: dict[str, type[Baseline]] = {
+    "persistence": Persistence,
+    "best-lag": BestLag,
+    "climatology": Climatology,
+    "training-mean": TrainingMean,
+    "analogue": Analogue,
+    "regression": Regression,
+    "solver": Solver,
+}
+
+
+def _mean_trajectory(data: Dataset) -> Tensor:
+    """The mean over the training part, read one trajectory at a time: (t, c, *space)."""
+    part = data.train
+    total = torch.zeros(data.shape[1:], dtype=torch.float64)
+    for sample in range(len(part)):
+        total += part.read([sample])[0]
+    return (total / max(1, len(part))).float()
+
+
+def _numbers(frame: Field) -> np.ndarray:
+    return frame.detach().cpu().numpy().astype(np.float64)
