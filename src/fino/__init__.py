@@ -2,7 +2,8 @@
 
 The plan of the house, downstairs first; every room imports only from rooms below it.
 
-    ground       grid · shapes · locality · streams · settings
+    ground       grid · shapes · given · locality · streams · settings
+    metrics      how wrong a prediction is
     pde          the truth: problems and their solvers
     data         the shelves: cards, files, splits, windows
     model        the learners: FINO, its rivals, the baselines, rollout

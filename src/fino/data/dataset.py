@@ -24,7 +24,9 @@ from fino.grid import Grid
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Dataset", "Part", "Sample"]
+    from fino.given import Given
+
+__all__ = ["Dataset", "Part", "Sample", "Task"]
 
 #: Past this many bytes the hash of a file that is not ours is taken from evenly spaced samples.
 _HASH_LIMIT = 2**30
@@ -32,8 +34,21 @@ _HASH_SAMPLES = 64
 
 
 @dataclass(frozen=True)
+class Task:
+    """Which frames of a trajectory are shown to a model and which it has to predict.
+
+    `shown` frames are given; the model takes the last `history` of them, from frame `start` on,
+    and predicts the `steps` frames that follow.
+    """
+
+    start: int
+    shown: int
+    steps: int
+
+
+@dataclass(frozen=True)
 class Sample:
-    """One trajectory cut in two: what a model is shown and what it has to say.
+    """One trajectory cut in two: what a model is shown and what it has to predict.
 
     history (k, c, *space), future (t − k, c, *space)
     """
@@ -137,6 +152,21 @@ class Dataset:
     def history(self) -> int:
         """Frames shown to a model: what the card says; else ten, or half of few, one if steady."""
         return self.card.history or (1 if self.steady else max(1, min(10, self.frames // 2)))
+
+    def task(self, history: int | None = None) -> Task:
+        """Where the task begins for a model that looks at `history` frames; the data's if None.
+
+        The frames that the data show are shown to every model, so that all are scored on the same
+        future; a model with a longer history is shown as many frames as it needs.
+        """
+        needed = self.history if history is None else history
+        shown = max(needed, self.history)
+        if needed < 1 or shown >= self.frames:
+            raise ValueError(
+                f"history {needed} leaves nothing to predict in trajectories of {self.frames} "
+                f"frames. Use a history between 1 and {self.frames - 1}."
+            )
+        return Task(shown - needed, shown, self.frames - shown)
 
     def read(
         self, samples: Sequence[int] | Tensor, start: int = 0, length: int | None = None
@@ -306,6 +336,20 @@ class Part:
             if not -len(self) <= i < len(self):
                 raise ValueError(f"the {self.name} part has {len(self)} samples, not a sample {i}.")
         return self.data.read([self.samples[int(i)] for i in samples], start, length)
+
+    def begin(
+        self, samples: Sequence[int] | Tensor, history: int | None = None
+    ) -> tuple[Given, Tensor]:
+        """What a model is given where the task begins, and the future that it has to predict.
+
+        `history` is how many frames the model looks at; the future is (b, t, c, *space).
+        """
+        from fino.given import Given
+
+        task = self.data.task(history)
+        frames = self.read(samples, task.start)
+        shown = task.shown - task.start
+        return Given(frames[:, :shown]), frames[:, shown:]
 
     def all(self, start: int = 0, length: int | None = None) -> Tensor:
         """Every trajectory of the part at once: (b, t, c, *space)."""
