@@ -82,7 +82,7 @@ def build(
 def _depth(
     name: str, data: Dataset, predict: str, shape: dict[str, Any], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """Levels that see far enough and, for a FINO of which nothing is said, a lean shape.
+    """Levels that see far enough and, for a FINO without a width or depth of its own, a lean shape.
 
     Few channels and many cheap steps of training did best in most searches.  Where the history
     itself carries the motion, what is left over is small and local, and no level is needed but
@@ -90,7 +90,8 @@ def _depth(
     to a third.
     """
     chosen: dict[str, Any] = {}
-    lean = name == "fino" and not {"width", "blocks", "levels"} & set(settings)
+    free = not {"width", "blocks", "levels"} & set(settings)
+    lean = free and getattr(MODELS[name], "shaped_by_data", False)
     if lean and predict == "linear":
         chosen["levels"] = _levels_to(_COARSE, data)
     elif "levels" in inspect.signature(MODELS[name]).parameters and "levels" not in settings:

@@ -18,7 +18,7 @@ Proposition 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -33,7 +33,20 @@ from fino.model.fused import FUSED_ACTIVATIONS, fused_blocks_allowed, run_fused
 from fino.model.network import ACTIVATIONS, Activation, NetworkSettings, check_field, check_halving
 from fino.shapes import Field
 
-__all__ = ["Fino", "FinoBlock", "FinoBlockStack", "FinoSettings", "LocalOperatorBlock", "TimeStep"]
+__all__ = [
+    "EncoderDecoder",
+    "EncoderDecoderSettings",
+    "Fino",
+    "FinoBlock",
+    "FinoBlockStack",
+    "FinoSettings",
+    "LocalOperatorBlock",
+    "TimeStep",
+]
+
+
+#: (inputs, features, outputs, settings) → a block with a locality.
+Block = Callable[[int, int, int, Any], nn.Module]
 
 
 class LocalOperatorBlock(nn.Module):
@@ -119,73 +132,59 @@ class FinoBlockStack(nn.Sequential):
     """B ∘ … ∘ B (eq. 6); the last block may change the number of channels."""
 
     def __init__(
-        self, inputs: int, width: int, outputs: int, depth: int, settings: FinoSettings
+        self,
+        inputs: int,
+        width: int,
+        outputs: int,
+        depth: int,
+        settings: Any,
+        block: Block = FinoBlock,
     ) -> None:
         ends = [inputs, *[width] * (depth - 1), outputs]
-        super().__init__(*(FinoBlock(a, width, b, settings) for a, b in pairwise(ends)))
+        super().__init__(*(block(a, width, b, settings) for a, b in pairwise(ends)))
+        self.dims: int = settings.dims
 
     @property
     def locality(self) -> Locality:
-        first, *rest = [block.locality for block in self if isinstance(block, FinoBlock)]
-        for locality in rest:
-            first = first.then(locality)
-        return first
+        reach = Locality.point(self.dims)
+        for block in self:
+            reach = reach.then(getattr(block, "locality", Locality.point(self.dims)))
+        return reach
 
 
-class Fino(nn.Module):
-    """The FINO network: encoder, bottleneck, decoder and a 1×1 head (eqs. 7–9).
+class EncoderDecoder(nn.Module):
+    """Stacks of blocks as encoder, bottleneck and decoder, and a 1×1 head (eqs. 7–9).
 
-        xᵢ₊₁ = P↓(Dᵢ(xᵢ))              encoder: FINO blocks, then average pooling   (7)
-        z    = K(x_N)                   bottleneck: a stack of FINO blocks           (8)
-        xᵢ₋₁ = Dᵢ(U↑(z) + xᵢ)           decoder: upsample, add the skip, FINO blocks (9)
+        xᵢ₊₁ = P↓(Dᵢ(xᵢ))              encoder: blocks, then average pooling         (7)
+        z    = K(x_N)                   bottleneck: a stack of blocks                 (8)
+        xᵢ₋₁ = Dᵢ(U↑(z) + xᵢ)           decoder: upsample, add the skip, blocks       (9)
         y    = W ∗ x₀                   head
 
     (b, inputs, *space) → (b, outputs, *space).  Every axis must be a multiple of 2^levels.
-    `FinoSettings` lists all settings.  Widths of 16 and 32 use the hardware best; begin with few
-    levels and check the reach.
     """
 
-    paper: ClassVar[str] = "Cheng et al. 2025, PDE Solvers Should Be Local (FINO)"
-    sizes: ClassVar[dict[str, dict[str, object]]] = {
-        "small": {"width": 16, "levels": 1},
-        "paper": {"width": 32, "levels": 2},
-        "large": {"width": 64, "levels": 3},
-    }
-
-    def __init__(
-        self,
-        dims: int,
-        inputs: int,
-        outputs: int,
-        width: int = 32,
-        levels: int = 2,
-        boundary: str | Sequence[str] = "periodic",
-        upsample: str = "nearest",
-        **more: Any,
-    ) -> None:
+    def __init__(self, settings: Any, block: Block, title: str) -> None:
         super().__init__()
-        shape: dict[str, Any] = {"dims": dims, "inputs": inputs, "outputs": outputs}
-        shape |= {"width": width, "levels": levels, "upsample": upsample}
-        shape["boundary"] = boundary if isinstance(boundary, str) else tuple(boundary)
-        self.settings = settings = FinoSettings(**shape, **more)
+        self.settings, self.title = settings, title
         *fine, coarsest = settings.widths
         *fine_depths, bottleneck_depth = settings.stack_depths
-        entries = [inputs, *fine]
+        entries = [settings.inputs, *fine]
         exits = [fine[0] if fine else coarsest, *fine]
         self.encoder = nn.ModuleList(
-            FinoBlockStack(a, b, b, depth, settings)
+            FinoBlockStack(a, b, b, depth, settings, block)
             for a, b, depth in zip(entries, fine, fine_depths, strict=False)
         )
         self.bottleneck = FinoBlockStack(
-            entries[-1], coarsest, exits[-1], bottleneck_depth, settings
+            entries[-1], coarsest, exits[-1], bottleneck_depth, settings, block
         )
         self.decoder = nn.ModuleList(
-            FinoBlockStack(b, b, out, depth, settings)
+            FinoBlockStack(b, b, out, depth, settings, block)
             for b, out, depth in zip(fine, exits, fine_depths, strict=False)
         )
-        self.head = Convolution(exits[0], outputs, (0,) * dims, settings.boundaries)
-        self.pool = Pool(dims)
-        self.upsample = Upsample(upsample, settings.boundaries)
+        pointwise = (0,) * settings.dims
+        self.head = Convolution(exits[0], settings.outputs, pointwise, settings.boundaries)
+        self.pool = Pool(settings.dims)
+        self.upsample = Upsample(settings.upsample, settings.boundaries)
 
     @property
     def locality(self) -> Locality:
@@ -197,17 +196,8 @@ class Fino(nn.Module):
             reach = down.locality.then(below.beside(skip)).then(up.locality)  # type: ignore[union-attr, operator]
         return reach
 
-    @property
-    def time_steps(self) -> dict[str, float]:
-        """The value of Δt in every block, by the block's name."""
-        return {
-            name: float(module.dt().detach())
-            for name, module in self.named_modules()
-            if isinstance(module, FinoBlock)
-        }
-
     def forward(self, x: Field) -> Field:
-        check_field(x, self.settings, "FINO")
+        check_field(x, self.settings, self.title)
         check_halving(x, self.settings.levels)
         x = channels_last(x)
         skips = []
@@ -221,20 +211,57 @@ class Fino(nn.Module):
         return self.head(z)
 
 
-class FinoSettings(NetworkSettings):
-    """Everything that decides the shape of a FINO.
+class Fino(EncoderDecoder):
+    """The FINO network: FINO blocks in an encoder–decoder.
+
+    (b, inputs, *space) → (b, outputs, *space).  Every axis must be a multiple of 2^levels.
+    `FinoSettings` lists all settings.  Widths of 16 and 32 use the hardware best; begin with few
+    levels and check the reach.
+    """
+
+    paper: ClassVar[str] = "Cheng et al. 2025, PDE Solvers Should Be Local (FINO)"
+    sizes: ClassVar[dict[str, dict[str, object]]] = {
+        "small": {"width": 16, "levels": 1},
+        "paper": {"width": 32, "levels": 2},
+        "large": {"width": 64, "levels": 3},
+    }
+    shaped_by_data: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        dims: int,
+        inputs: int,
+        outputs: int,
+        width: int = 32,
+        levels: int = 2,
+        boundary: str | Sequence[str] = "periodic",
+        upsample: str = "nearest",
+        **more: Any,
+    ) -> None:
+        shape: dict[str, Any] = {"dims": dims, "inputs": inputs, "outputs": outputs}
+        shape |= {"width": width, "levels": levels, "upsample": upsample}
+        shape["boundary"] = boundary if isinstance(boundary, str) else tuple(boundary)
+        super().__init__(FinoSettings(**shape, **more), FinoBlock, "FINO")
+
+    @property
+    def time_steps(self) -> dict[str, float]:
+        """The value of Δt in every block, by the block's name."""
+        return {
+            name: float(module.dt().detach())
+            for name, module in self.named_modules()
+            if isinstance(module, FinoBlock)
+        }
+
+
+class EncoderDecoderSettings(NetworkSettings):
+    """The shape of an encoder–decoder of blocks.
 
     width        channels at the finest level; 16 or 32 use the hardware best
     growth       factor of the width from level to level; 1 keeps it
     levels       how often the grid is halved; 0 to 3, as the reach needs
-    blocks       FINO blocks in each stack, one number or one for each level and the bottleneck;
-                 1 to 3
+    blocks       blocks in each stack, one number or one for each level and the bottleneck; 1 to 3
     radius       cells that a stencil reaches, one number or one for each axis; 1
-    gate         whether stencil responses are gated (eq. 2)
-    gate_radius, fuse_radius    reach of W_g and W_c; 0 is pointwise
-    dt           Δt as a parameter (`learn`), as a constant (`fixed`), or 1 (`one`)
-    dt_initial   the first value of Δt; 0.1
-    activation   φ after the projection; the paper has ReLU, GELU did better with levels
+    activation   φ at the end of a block; the paper has ReLU, GELU did better with levels
     upsample     `nearest`, or `linear` with the boundary's own ghost cells
     """
 
@@ -243,11 +270,6 @@ class FinoSettings(NetworkSettings):
     levels: int = 2
     blocks: int | tuple[int, ...] = 1
     radius: int | tuple[int, ...] = 1
-    gate: bool = True
-    gate_radius: int = 0
-    fuse_radius: int = 0
-    dt: Literal["learn", "fixed", "one"] = "learn"
-    dt_initial: float = 0.1
     activation: Activation = "relu"
     upsample: Literal["nearest", "linear"] = "nearest"
 
@@ -258,14 +280,14 @@ class FinoSettings(NetworkSettings):
             raise ValueError(f"width should be at least 1, got {width}. Try width=16.")
         return width
 
-    @field_validator("levels", "gate_radius", "fuse_radius")
+    @field_validator("levels", "gate_radius", "fuse_radius", check_fields=False)
     @classmethod
     def _not_negative(cls, count: int, info: ValidationInfo) -> int:
         if count < 0:
             raise ValueError(f"{info.field_name} should be 0 or more, got {count}.")
         return count
 
-    @field_validator("growth", "dt_initial")
+    @field_validator("growth", "dt_initial", check_fields=False)
     @classmethod
     def _positive(cls, value: float, info: ValidationInfo) -> float:
         if not (value > 0 and math.isfinite(value)):
@@ -273,7 +295,7 @@ class FinoSettings(NetworkSettings):
         return value
 
     @model_validator(mode="after")
-    def _check_radius_and_blocks(self) -> FinoSettings:
+    def _check_radius_and_blocks(self) -> EncoderDecoderSettings:
         if len(self.radii) != self.dims or min(self.radii) < 1:
             raise ValueError(
                 f"radius should be at least 1 on each of {self.dims} axes, got {self.radius}."
@@ -297,6 +319,22 @@ class FinoSettings(NetworkSettings):
     def widths(self) -> tuple[int, ...]:
         """Channels at each level, from the finest to the bottleneck."""
         return tuple(max(1, round(self.width * self.growth**i)) for i in range(self.levels + 1))
+
+
+class FinoSettings(EncoderDecoderSettings):
+    """Everything that decides the shape of a FINO: the encoder–decoder, and its blocks.
+
+    gate         whether stencil responses are gated (eq. 2)
+    gate_radius, fuse_radius    reach of W_g and W_c; 0 is pointwise
+    dt           Δt as a parameter (`learn`), as a constant (`fixed`), or 1 (`one`)
+    dt_initial   the first value of Δt; 0.1
+    """
+
+    gate: bool = True
+    gate_radius: int = 0
+    fuse_radius: int = 0
+    dt: Literal["learn", "fixed", "one"] = "learn"
+    dt_initial: float = 0.1
 
     @property
     def is_fusible(self) -> bool:
