@@ -10,7 +10,7 @@ import samples
 from samples import noise
 
 import fino
-from fino.data.export import export_pdebench
+from fino.data.pdebench import export_pdebench
 
 
 def test_the_tensor_layout_is_read_with_its_facts(tmp_path):

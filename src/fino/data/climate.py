@@ -13,22 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fino.data.card import Card
 from fino.data.dataset import Dataset
-from fino.data.frames import ArrayFrames
+from fino.data.frames import ArrayFrames, explain
 from fino.data.netcdf import Maps, is_leap_day, month, read_maps
-from fino.data.probe import one_line
 from fino.data.split import Split, split_by_rule
 from fino.grid import Grid
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-__all__ = ["area_weights", "climatology", "read_climate"]
+__all__ = ["read_climate"]
 
 #: Names that the two quantities go by, the better one first.
 TEMPERATURE = ("air", "t2m", "tas", "temp")
@@ -108,7 +103,7 @@ def _series(paths: Sequence[Path], names: tuple[str, ...], quantity: str) -> Map
         try:
             found += list(read_maps(path, names))
         except Exception as error:
-            raise ValueError(f"{path.name}: {one_line(error)}") from error
+            raise ValueError(f"{path.name}: {explain(error)}") from error
     if not found:
         raise ValueError(
             f"none of the {len(paths)} files has {quantity} (one of {', '.join(names)}). Pass the "
@@ -255,44 +250,3 @@ def _kilopascal(maps: Maps) -> np.ndarray:
     if units not in (*scale, "kpa"):
         raise ValueError(f"pressure should be in Pa, hPa, millibars or kPa, got '{maps.units}'.")
     return maps.values * scale.get(units, 1.0)
-
-
-def area_weights(grid: Grid) -> np.ndarray:
-    """How much of the globe each cell stands for, (lat, lon), with mean one: ∝ cos(latitude)."""
-    latitude = grid.coordinates()[0]
-    weights = np.clip(np.cos(np.deg2rad(latitude)), 0.0, None)
-    return np.broadcast_to((weights / weights.mean())[:, None], grid.points).copy()
-
-
-def climatology(data: Dataset, samples: Sequence[int], season: str = "none") -> Tensor:
-    """The mean output map of the training part as a prediction: (b, c, *space).
-
-    season="month" takes the mean over training maps of the same calendar month, "day" over those
-    within a fortnight of the same day of the year.
-    """
-    import torch
-
-    outputs = data.train.all(data.frames - 1, 1)[:, 0]
-    if season == "none":
-        return outputs.mean(dim=0).expand(len(samples), *outputs.shape[1:]).clone()
-    if season not in ("month", "day") or not data.labels:
-        raise ValueError(
-            f"season should be 'none', 'month' or 'day', on data with dates, got '{season}'."
-        )
-    when = [_day_of_year(data.labels[i]) for i in data.train.samples]
-    reach = 15 if season == "day" else 0
-    maps = []
-    for i in samples:
-        month, day = _day_of_year(data.labels[i])
-        if reach:
-            near = [min(abs(d - day), 365 - abs(d - day)) <= reach for _, d in when]
-        else:
-            near = [m == month for m, _ in when]
-        maps.append(outputs[torch.tensor(near)].mean(dim=0))
-    return torch.stack(maps)
-
-
-def _day_of_year(label: str) -> tuple[int, int]:
-    date = np.datetime64(label, "D")
-    year = date.astype("datetime64[Y]")
-    return int(label[5:7]), int((date - year.astype("datetime64[D]")).astype(int))

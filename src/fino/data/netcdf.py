@@ -16,7 +16,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from fino.data.hdf5 import text
+from fino.data.frames import as_text
 
 __all__ = ["Maps", "is_leap_day", "is_netcdf3", "is_netcdf4", "month", "read_maps"]
 
@@ -165,8 +165,8 @@ def _maps(path: Path, name: str, variable: _Variable, others: dict[str, _Variabl
         dates,
         np.asarray(lines["lat"].data, dtype=np.float64),
         np.asarray(lines["lon"].data, dtype=np.float64),
-        text(variable.attributes.get("units", "")).strip(),
-        text(variable.attributes.get("long_name", "")).strip(),
+        as_text(variable.attributes.get("units", "")).strip(),
+        as_text(variable.attributes.get("long_name", "")).strip(),
     )
 
 
@@ -212,7 +212,7 @@ def _dates(time: _Variable) -> np.ndarray:
 
     Older NOAA files count hours since 1-1-1 in the calendar of that time, two days off ours.
     """
-    words = text(time.attributes.get("units", ""))
+    words = as_text(time.attributes.get("units", ""))
     match = _SINCE.match(words.strip())
     if not match:
         raise ValueError(f"time should be such as 'hours since 1800-01-01', got '{words}'.")
