@@ -283,7 +283,14 @@ def _known(card: Card) -> Card:
 def export_pdebench(
     data: Dataset, path: str | Path, layout: str = "auto", overwrite: bool = False
 ) -> Path:
-    """Write a PDEBench file; its layout follows from the data unless one is named."""
+    """Write a data set for PDEBench's loaders.
+
+    path         the HDF5 file to write
+    layout       "tensor", one field on a line, or Darcy flow with its coefficient `nu`; "fields",
+                 an array for each field; "groups", a group for each trajectory, channels last;
+                 "auto" takes the one that PDEBench uses for such data
+    overwrite    replace a file that exists
+    """
     target = Path(path)
     if target.exists() and not overwrite:
         raise ValueError(f"{target} exists already. Choose another name, or allow overwriting.")
@@ -315,21 +322,27 @@ def layout_for(data: Dataset) -> str:
 def _write_tensor(data: Dataset, file: h5py.File) -> None:
     if data.channels != 1:
         raise ValueError(f"the layout 'tensor' holds one field, {data.card.name} has more.")
-    samples, frames, _, *points = data.shape
-    u = file.create_dataset("tensor", (samples, 1 if data.steady else frames, *points), "f4")
-    nu = file.create_dataset("nu", (samples, *points), "f4") if data.steady else None
+    if not data.steady:
+        _write_arrays(data, file, ("tensor",))
+        return
+    samples, _, _, *points = data.shape
+    u = file.create_dataset("tensor", (samples, 1, *points), "f4")
+    nu = file.create_dataset("nu", (samples, *points), "f4")
     for i in range(samples):
-        trajectory = data.read([i])[0, :, 0].numpy()
-        u[i] = trajectory[1:] if data.steady else trajectory
-        if nu is not None:
-            nu[i] = trajectory[0]
+        given, found = data.read([i])[0, :, 0].numpy()
+        u[i, 0], nu[i] = found, given
     _write_axes(data, file)
 
 
 def _write_fields(data: Dataset, file: h5py.File) -> None:
     _refuse_steady(data)
+    _write_arrays(data, file, data.fields)
+
+
+def _write_arrays(data: Dataset, file: h5py.File, names: tuple[str, ...]) -> None:
+    """An array (sample, time, *space) for each channel, by name."""
     samples, frames, _, *points = data.shape
-    arrays = [file.create_dataset(name, (samples, frames, *points), "f4") for name in data.fields]
+    arrays = [file.create_dataset(name, (samples, frames, *points), "f4") for name in names]
     for i in range(samples):
         for array, channel in zip(arrays, data.read([i])[0].unbind(dim=1), strict=True):
             array[i] = channel.numpy()

@@ -58,7 +58,11 @@ _BLOCK = 2**24
 
 
 def save(data: Dataset, path: str | Path, overwrite: bool = False) -> Dataset:
-    """Write any data set as a native file with its card beside it, and open it."""
+    """Write any data set as a file of fino (HDF5, which The Well's loader reads too) and open it.
+
+    The card goes beside it as PATH.card.json and PATH.card.md; `overwrite` replaces a file that
+    exists.
+    """
     target = Path(path)
     if target.exists() and not overwrite:
         raise ValueError(f"{target} exists already. Choose another name, or allow overwriting.")
