@@ -1,4 +1,4 @@
-"""Files of others' making open as they come; what cannot be opened is answered in one line."""
+"""Foreign files open as they come; what cannot be opened is answered in one line."""
 
 import random
 from pathlib import Path

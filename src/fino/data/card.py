@@ -107,7 +107,7 @@ class Card(Settings):
 
     @field_validator("symmetries")
     @classmethod
-    def _known_symmetries(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_symmetries(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in SYMMETRIES:
                 raise ValueError(f"Unknown symmetry '{name}'. {did_you_mean(name, SYMMETRIES)}")
@@ -124,7 +124,7 @@ class Card(Settings):
         return values
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Card:
+    def _check_facts(self) -> Card:
         if not self.fields:
             raise ValueError("a card should name at least one field.")
         for name in (*self.fields, *self.inputs):
@@ -153,10 +153,10 @@ class Card(Settings):
             )
         if len(self.stride_space) != len(self.grid.points):
             raise ValueError("stride_space on a card should have one number for each axis.")
-        self._points_somewhere()
+        self._check_directions()
         return self
 
-    def _points_somewhere(self) -> None:
+    def _check_directions(self) -> None:
         if not self.directions:
             return
         if self.steady or len(self.directions) != len(self.fields):

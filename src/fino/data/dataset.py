@@ -309,7 +309,7 @@ class Dataset:
     def hash(self) -> str:
         """The SHA-256 of the numbers: as recorded in our own files, else computed once.
 
-        It is taken over one SHA-256 for each sample.  A file of others' making that is larger
+        It is taken over one SHA-256 for each sample.  A foreign file that is larger
         than a gigabyte is known by evenly spaced samples, and its hash begins with "sampled:".
         """
         if self.recorded_hash:

@@ -296,7 +296,7 @@ class _Shards:
 
     @contextmanager
     def locked(self, overwrite: bool) -> Iterator[None]:
-        """Hold the folder of parts alone, after making sure that it is about the same data."""
+        """Hold the folder of shards alone, and check that it is about the same data."""
         import fcntl
 
         self.folder.mkdir(parents=True, exist_ok=True)

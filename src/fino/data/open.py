@@ -58,7 +58,7 @@ _process: subprocess.Popen[str] | None = None
 def open(path: Place | Sequence[Place], **options: Any) -> Dataset:
     """Open a data file, a folder of them, or a list of NetCDF files; the format is recognised.
 
-    Nothing but the facts is loaded: frames are read from the file when they are asked for.
+    Frames of HDF5 files are read when they are asked for; NetCDF maps are loaded at once.
 
     path        a file of fino, PDEBench or The Well; a folder of The Well (with train, valid and
                 test inside, which become the split); NetCDF files of NOAA or ECMWF with

@@ -40,13 +40,13 @@ from fino.grid import boundary_per_axis
 from fino.pde import PROBLEMS
 from fino.settings import did_you_mean
 
-__all__ = ["LAYOUTS", "export_pdebench", "is_pdebench", "layout_for", "read_pdebench"]
+__all__ = ["export_pdebench", "is_pdebench", "layout_for", "read_pdebench"]
 
 #: The loader's channel order.
-FIELDS = ("density", "pressure", "Vx", "Vy", "Vz")
+_FIELDS = ("density", "pressure", "Vx", "Vy", "Vz")
 
 #: What users of the released files should know (pdebench/PDEBench and our own measurements).
-FLAWS = {
+_FLAWS = {
     "advection": (
         "Files made before September 2023 move at twice the stated speed.",
         "The solver's own diffusion is larger than the error of good models.",
@@ -68,7 +68,7 @@ _NUMBERED = re.compile(r"^\d{4,}$")
 
 
 @dataclass(frozen=True, eq=False)
-class GroupFrames:
+class _GroupFrames:
     """One array (time, *space, channel) for each sample."""
 
     arrays: tuple[Any, ...]
@@ -106,7 +106,7 @@ def read_pdebench(
     edges = boundary_per_axis(boundary or _boundary(path, file, kind), len(points))
     extent = tuple(_extent(axis, n) for axis, n in zip(axes, points, strict=True))
     start, dt = _clock(times, count) if not steady else (0.0, 1.0)
-    rule = "last" if isinstance(frames, GroupFrames) else "first"
+    rule = "last" if isinstance(frames, _GroupFrames) else "first"
     card = Card(
         name=kind,
         title=f"PDEBench: {path.name}",
@@ -123,7 +123,7 @@ def read_pdebench(
         parameters=_parameters(path, file),
         solver="PDEBench's",
         initial="pdebench",
-        flaws=FLAWS.get(kind, ()),
+        flaws=_FLAWS.get(kind, ()),
         split=split_by_rule(frames.shape[0], rule),
     )
     card = _known(card)
@@ -152,7 +152,7 @@ def _tensor(file: h5py.File, path: Path) -> Layout:
 
 
 def _fields(file: h5py.File, path: Path) -> Layout:
-    names = tuple(name for name in FIELDS if name in file)
+    names = tuple(name for name in _FIELDS if name in file)
     arrays = tuple(open_array(file[name], path) for name in names)
     shapes = {a.shape for a in arrays}
     if len(shapes) != 1 or not 3 <= len(arrays[0].shape) <= 5:
@@ -173,7 +173,7 @@ def _groups(file: h5py.File, path: Path) -> Layout:
     fields = ("u", "v", "w")[:channels] if channels <= 3 else _numbered_fields(channels)
     if channels == 1 and len(points) == 2:
         fields = ("h",)
-    return GroupFrames(arrays), axes, read_line(grid, "t"), fields
+    return _GroupFrames(arrays), axes, read_line(grid, "t"), fields
 
 
 def _numbered_fields(channels: int) -> tuple[str, ...]:
@@ -295,11 +295,11 @@ def export_pdebench(
     if target.exists() and not overwrite:
         raise ValueError(f"{target} exists already. Choose another name, or allow overwriting.")
     chosen = layout_for(data) if layout == "auto" else layout
-    if chosen not in LAYOUTS:
-        raise ValueError(f"Unknown layout '{layout}'. {did_you_mean(layout, ['auto', *LAYOUTS])}")
+    if chosen not in _LAYOUTS:
+        raise ValueError(f"Unknown layout '{layout}'. {did_you_mean(layout, ['auto', *_LAYOUTS])}")
     target.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(target) as temporary, h5py.File(temporary, "w") as file:
-        LAYOUTS[chosen](data, file)
+        _LAYOUTS[chosen](data, file)
         file.attrs["name"] = data.card.name
         file.attrs["boundary"] = list(data.grid.boundary)
         for name in ("symmetries", "directions"):
@@ -376,7 +376,7 @@ def _refuse_steady(data: Dataset) -> None:
         raise ValueError(f"{data.card.name} is steady: PDEBench keeps such data as 'tensor'.")
 
 
-LAYOUTS: dict[str, Callable[[Dataset, Any], None]] = {
+_LAYOUTS: dict[str, Callable[[Dataset, Any], None]] = {
     "tensor": _write_tensor,
     "fields": _write_fields,
     "groups": _write_groups,

@@ -39,7 +39,7 @@ class Split(Settings):
     """Samples that the final scores are measured on."""
 
     @model_validator(mode="after")
-    def _is_disjoint(self) -> Split:
+    def _check_disjoint(self) -> Split:
         owners = sorted((a, b, part) for part in _PARTS for a, b in getattr(self, part))
         for start, stop, part in owners:
             if start < 0 or stop <= start:
