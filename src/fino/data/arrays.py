@@ -38,7 +38,7 @@ def from_array(
     u           numpy array or torch tensor of real, finite numbers, with 1 to 3 axes of space
     dt          the time between two frames; 1 for steady data
     extent      the (low, high) edges of the domain for each axis, in units of length; one pair
-                alone serves every axis.  Points are cell centres; offset=(0, 0) puts them on the edges.
+                alone serves every axis.  Points are cell centres unless offset=(0, …) is given.
     boundary    what lies beyond the edges, one name or one for each axis: "periodic",
                 "dirichlet" (zero), "neumann" (the edge cell again) or "reflect" (mirror image)
     fields      a name for each channel; "u", or "u0", "u1", … if not given
