@@ -26,9 +26,8 @@ from fino.data.frames import ArrayFrames
 from fino.data.shards import Shards
 from fino.data.split import split_by_rule
 from fino.data.store import read_native, write_cards
-from fino.pde import PROBLEMS
-from fino.pde.problem import Problem, Progress
-from fino.settings import did_you_mean
+from fino.pde import Problem, find_problem
+from fino.pde.problem import Progress
 
 __all__ = ["Plan", "generate", "plan", "shard_size"]
 
@@ -38,7 +37,7 @@ _SHARD_SAMPLES = 64
 
 
 def generate(
-    name: str | Problem,
+    problem: str | type[Problem] | Problem,
     samples: int,
     seed: int = 0,
     *,
@@ -49,39 +48,38 @@ def generate(
 ) -> Dataset:
     """Solve a problem for many initial conditions; in memory, or in the file `out`.
 
+    `problem` is a name of PROBLEMS, a class such as Advection, or an instance, Advection(beta=2.0).
     `settings` are the problem's own, such as beta=4.0, and three more: stride_space and
     stride_time keep every n-th cell and frame of the full solution; initial="pdebench" draws the
     initial conditions of the released PDEBench files.  The same call with the same `out`
     continues or simply returns what is there.
     """
-    return plan(name, samples, seed, **settings).make(out, overwrite, progress)
+    return plan(problem, samples, seed, **settings).make(out, overwrite, progress)
 
 
 def plan(
-    name: str | Problem,
+    problem: str | type[Problem] | Problem,
     samples: int,
     seed: int = 0,
     *,
     stride_space: int | Sequence[int] = 1,
     stride_time: int = 1,
-    initial: str = "ours",
+    initial: str | None = None,
     **settings: Any,
 ) -> Plan:
     """What `generate` would do, checked but not done."""
-    problem = _problem(name)
-    chosen = _settings(problem, initial, settings)
-    full = _card(problem, chosen, samples, seed, initial)
+    chosen = _choose_problem(problem, initial, settings)
+    full = _card(chosen, samples, seed)
     space = (stride_space,) * len(full.points) if isinstance(stride_space, int) else stride_space
     card = _strided(full, tuple(int(s) for s in space), stride_time)
-    return Plan(problem, chosen, full, card)
+    return Plan(chosen, full, card)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A problem with its settings, the card of its full solution, and that of what is kept."""
+    """A problem, the card of its full solution, and that of what is kept."""
 
     problem: Problem
-    settings: Any
     full: Card
     card: Card
 
@@ -127,11 +125,11 @@ class Plan:
 
     def solve(self, start: int, stop: int, progress: Progress | None = None) -> np.ndarray:
         """Samples start … stop, strided and checked: (b, t, c, *space) in float32."""
-        problem, settings, samples = self.problem, self.settings, range(start, stop)
-        grid, times = problem.grid(settings), problem.times(settings)
-        state = problem.draw(settings, grid, self.card.seed or 0, samples)
+        problem, samples = self.problem, range(start, stop)
+        grid, times = problem.grid, problem.times
+        state = problem.draw(grid, self.card.seed or 0, samples)
         share = _part(progress, start, stop, self.card.samples)
-        frames = problem.solve(settings, grid, state, times, share)
+        frames = problem.solve(grid, state, times, share)
         wanted = (len(samples), *self.full.shape[1:])
         if frames.shape != wanted:
             raise ValueError(
@@ -155,29 +153,27 @@ def shard_size(card: Card) -> int:
     return max(1, min(_SHARD_SAMPLES, _SHARD_BYTES // bytes_each))
 
 
-def _problem(name: str | Problem) -> Problem:
-    if not isinstance(name, str):
-        return name
-    if name not in PROBLEMS:
-        raise ValueError(f"Unknown problem '{name}'. {did_you_mean(name, list(PROBLEMS))}")
-    return PROBLEMS[name]
-
-
-def _settings(problem: Problem, initial: str, settings: dict[str, Any]) -> Any:
-    if "initial" in problem.settings.model_fields:
+def _choose_problem(
+    problem: str | type[Problem] | Problem, initial: str | None, settings: dict[str, Any]
+) -> Problem:
+    found = find_problem(problem) if isinstance(problem, str) else problem
+    kind = found if isinstance(found, type) else type(found)
+    if not issubclass(kind, Problem):
+        raise ValueError(f"problem should be a name or a fino.pde.Problem, got {problem!r}.")
+    if initial is not None and "initial" in kind.model_fields:
         settings = {"initial": initial, **settings}
-    elif initial != "ours":
+    elif initial not in (None, "ours"):
         raise ValueError(
-            f"{problem.name} has one kind of initial conditions only, 'ours', got '{initial}'."
+            f"{kind.name} has one kind of initial conditions only, 'ours', got '{initial}'."
         )
-    return problem.settings(**settings)
+    return kind(**settings) if isinstance(found, type) else found.changed(**settings)
 
 
-def _card(problem: Problem, settings: Any, samples: int, seed: int, initial: str) -> Card:
+def _card(problem: Problem, samples: int, seed: int) -> Card:
     """The facts of the full solution, before any stride."""
     if samples < 1:
         raise ValueError(f"samples should be a positive number of trajectories, got {samples}.")
-    grid, times = problem.grid(settings), np.asarray(problem.times(settings), dtype=float)
+    grid, times = problem.grid, np.asarray(problem.times, dtype=float)
     steps = np.diff(times)
     if len(steps) > 1 and not np.allclose(steps, steps.mean(), rtol=1e-6):
         raise ValueError(f"{problem.name} should be saved at even times to be stored.")
@@ -185,10 +181,10 @@ def _card(problem: Problem, settings: Any, samples: int, seed: int, initial: str
         name=problem.name,
         title=problem.title,
         equation=problem.equation,
-        description=" ".join((type(problem).__doc__ or "").split()),
+        description=problem.description,
         fields=problem.fields,
         units=problem.units,
-        inputs=getattr(problem, "inputs", ()),
+        inputs=problem.inputs,
         points=grid.points,
         extent=grid.extent,
         boundary=grid.boundary,
@@ -198,15 +194,15 @@ def _card(problem: Problem, settings: Any, samples: int, seed: int, initial: str
         frames=2 if problem.steady else len(times),
         samples=samples,
         steady=problem.steady,
-        parameters=settings.model_dump(mode="json"),
+        parameters=problem.model_dump(mode="json"),
         symmetries=tuple(s for s in problem.symmetries if s != "shift" or all(grid.is_periodic)),
-        directions=getattr(problem, "directions", ()),
-        speed=problem.speed(settings),
+        directions=problem.directions,
+        speed=problem.speed,
         seed=seed,
-        solver=problem.solver(settings),
-        initial=initial,
+        solver=problem.solver,
+        initial=getattr(problem, "initial", "ours"),
         version=fino.__version__,
-        flaws=problem.flaws(settings),
+        flaws=problem.flaws,
         split=split_by_rule(samples),
     )
 

@@ -6,7 +6,7 @@ fourth-order one at no extra cost, and repeated if they differ by more than the 
 the white noise at the start gets small steps and the smooth field later gets large ones.
 J. R. Dormand, P. J. Prince, J. Comput. Appl. Math. 6 (1980) 19.
 
-Everything here is compiled; `evolve` is the door.
+Compiled by numba; `evolve` is the entry.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fino.pde.problem import Array
 
 __all__ = ["evolve", "step"]
 
-compiled = njit(nogil=True, cache=True, error_model="numpy")
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 #: How each stage is put together from the slopes before it.  Row 5 is the step itself, and
 #: row 6 the step minus its fourth-order companion.
-WEIGHTS = np.array(
+_WEIGHTS = np.array(
     [
         [1 / 5, 0, 0, 0, 0, 0, 0],
         [3 / 40, 9 / 40, 0, 0, 0, 0, 0],
@@ -37,7 +37,7 @@ WEIGHTS = np.array(
 )
 
 
-@compiled
+@_compiled
 def _slope(y: Array, rate: Array, spread: Array, k: float) -> None:
     """Diffusion without flux through the edges, and the reaction: (2, n0, n1) → (2, n0, n1).
 
@@ -63,7 +63,7 @@ def _slope(y: Array, rate: Array, spread: Array, k: float) -> None:
             rate_v[i, j] += a - b
 
 
-@compiled
+@_compiled
 def _combine(y: Array, slopes: Array, row: int, dt: float, out: Array) -> None:
     """out = y + Δt·Σ weights·slopes, line by line so that a line stays in the nearest memory."""
     for k in range(y.shape[0]):
@@ -71,13 +71,13 @@ def _combine(y: Array, slopes: Array, row: int, dt: float, out: Array) -> None:
             for j in range(y.shape[2]):
                 out[k, i, j] = y[k, i, j]
             for s in range(7):
-                weight = dt * WEIGHTS[row, s]
+                weight = dt * _WEIGHTS[row, s]
                 if weight != 0.0:
                     for j in range(y.shape[2]):
                         out[k, i, j] += weight * slopes[s, k, i, j]
 
 
-@compiled
+@_compiled
 def step(y: Array, slopes: Array, spread: Array, k: float, dt: float, out: Array) -> None:
     """One step from y to `out`; slopes[0] is known before, slopes[6] is the next one's first."""
     for s in range(6):
@@ -85,7 +85,7 @@ def step(y: Array, slopes: Array, spread: Array, k: float, dt: float, out: Array
         _slope(out, slopes[s + 1], spread, k)
 
 
-@compiled
+@_compiled
 def _error(y: Array, out: Array, slopes: Array, dt: float, tolerance: float) -> float:
     """Root mean square of the step's error in units of the tolerance."""
     total = 0.0
@@ -94,14 +94,14 @@ def _error(y: Array, out: Array, slopes: Array, dt: float, tolerance: float) -> 
             for j in range(y.shape[2]):
                 difference = 0.0
                 for s in range(7):
-                    difference += WEIGHTS[6, s] * slopes[s, k, i, j]
+                    difference += _WEIGHTS[6, s] * slopes[s, k, i, j]
                 size = max(abs(y[k, i, j]), abs(out[k, i, j]))
                 ratio = dt * difference / (tolerance * (1.0 + size))
                 total += ratio * ratio
     return math.sqrt(total / y.size)
 
 
-@compiled
+@_compiled
 def _copy(source: Array, target: Array) -> None:
     for k in range(source.shape[0]):
         for i in range(source.shape[1]):
@@ -109,7 +109,7 @@ def _copy(source: Array, target: Array) -> None:
                 target[k, i, j] = source[k, i, j]
 
 
-@compiled
+@_compiled
 def evolve(
     start: Array,
     times: Array,
