@@ -181,9 +181,9 @@ def test_a_solution_moved_by_a_symmetry_is_a_solution(kind):
 @every_problem
 def test_progress_runs_up_to_one(kind):
     problem, start = begin(kind)
-    told = []
-    problem.solve(initial=start, progress=told.append)
-    assert told == sorted(told) and told[-1] == 1 and min(told) >= 0
+    shares = []
+    problem.solve(initial=start, progress=shares.append)
+    assert shares == sorted(shares) and shares[-1] == 1 and min(shares) >= 0
 
 
 @every_problem

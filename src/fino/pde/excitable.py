@@ -1,4 +1,6 @@
-"""An excitable medium marched with error control: Dormand and Prince's fifth-order method.
+"""FitzHugh and Nagumo's medium with error control: Dormand and Prince's fifth-order method.
+
+    uₜ = Dᵤ Δu + u − u³ − k − v,    vₜ = Dᵥ Δv + u − v
 
 The grid is coarse enough for an explicit method: the fastest mode decays at a rate of about
 8·D/Δx², only a few times the rate at which frames are saved.  Every step is compared with a
@@ -118,8 +120,8 @@ def evolve(
     fastest: float,
     tolerance: float,
     frames: Array,
-) -> int:
-    """Fill `frames` (t, 2, n0, n1) from `start` (2, n0, n1); return how many steps were tried.
+) -> None:
+    """Fill `frames` (t, 2, n0, n1) from `start` (2, n0, n1).
 
     `fastest` is about the greatest rate of change; the first step is a small part of it.  Where
     no step is small enough, as with numbers that are not finite, nothing more is filled in.
@@ -128,7 +130,7 @@ def evolve(
     _copy(start, y)
     _copy(start, frames[0])
     _slope(y, slopes[0], spread, k)
-    dt, before, tried = 0.1 / fastest, 1.0, 0
+    dt, before = 0.1 / fastest, 1.0
     for frame in range(1, times.size):
         rest = times[frame] - times[frame - 1]
         while rest > 0.0:
@@ -136,7 +138,6 @@ def evolve(
             trial = rest / steps
             step(y, slopes, spread, k, trial, out)
             error = _error(y, out, slopes, trial, tolerance) + 1e-10
-            tried += 1
             if error <= 1.0:
                 _copy(out, y)
                 _copy(slopes[6], slopes[0])
@@ -147,6 +148,5 @@ def evolve(
             elif trial * fastest > 1e-9:
                 dt = trial * max(0.2, 0.9 * error**-0.2)
             else:
-                return tried
+                return
         _copy(y, frames[frame])
-    return tried

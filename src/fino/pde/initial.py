@@ -71,40 +71,55 @@ Window = Annotated[float, Field(ge=0, le=1, description="Share of profiles that 
 class Waves:
     """A batch of profiles that can be evaluated anywhere.
 
-    `amplitude`, `count` (how often a mode was picked) and `phase` are (b, modes), the others (b,).
+    `picks` are (b, 2), `amplitude` and `phase` (b, modes), the others (b,); a phase is a share of
+    a turn, and `place` says where between its outermost positions a window lies.
     """
 
+    family: Family
+    picks: Array
     amplitude: Array
-    count: Array
     phase: Array
     folded: Array
-    sign: Array
+    negative: Array
     windowed: Array
-    left: Array
-    right: Array
-    domain: tuple[float, float]
+    place: Array
+
+    @property
+    def count(self) -> Array:
+        """How often each mode was picked: (b, modes)."""
+        return (self.picks[:, :, None] == np.arange(self.family.modes)).sum(1)
+
+    @property
+    def edges(self) -> tuple[Array, Array]:
+        """The left and the right edge of each window."""
+        left, right = (low + (high - low) * self.place for low, high in (_LEFT_EDGE, _RIGHT_EDGE))
+        return left, right
 
     def on(self, grid: Grid) -> Array:
         """The profiles at the points of a grid: → (b, x)."""
-        (x,) = grid.coordinates()
-        length = (self.domain[1] - self.domain[0]) * (1 - 1 / REFERENCE_CELLS)
-        still = self.amplitude * np.sin(self.phase) * (self.count == 0)
+        (x,), (low, high) = grid.coordinates(), self.family.domain
+        length, count, phase = (
+            (high - low) * (1 - 1 / REFERENCE_CELLS),
+            self.count,
+            2 * np.pi * self.phase,
+        )
+        still = self.amplitude * np.sin(phase) * (count == 0)
         u = np.repeat(still.sum(1, keepdims=True), x.size, axis=1)
-        for j in range(self.count.shape[1]):
-            rows = self.count[:, j] > 0
-            k = 2 * np.pi * (j + 1) * self.count[rows, j, None] / length
-            u[rows] += self.amplitude[rows, j, None] * np.sin(k * x + self.phase[rows, j, None])
+        for j in range(self.family.modes):
+            rows = count[:, j] > 0
+            k = 2 * np.pi * (j + 1) * count[rows, j, None] / length
+            u[rows] += self.amplitude[rows, j, None] * np.sin(k * x + phase[rows, j, None])
         u[self.folded] = np.abs(u[self.folded])
-        rows = self.windowed
-        inside = np.tanh((x - self.left[rows, None]) / _EDGE_WIDTH)
-        inside -= np.tanh((x - self.right[rows, None]) / _EDGE_WIDTH)
-        u[rows] *= 0.5 * inside
-        return u * self.sign[:, None]
+        left, right = (edge[self.windowed, None] for edge in self.edges)
+        inside = np.tanh((x - left) / _EDGE_WIDTH)
+        inside -= np.tanh((x - right) / _EDGE_WIDTH)
+        u[self.windowed] *= 0.5 * inside
+        return u * np.where(self.negative, -1.0, 1.0)[:, None]
 
     def between_0_and_1(self, grid: Grid) -> Array:
         """The profiles, each scaled by its own extremes on the reference grid: → (b, x)."""
         u = self.on(grid)
-        reference = Grid((REFERENCE_CELLS,), (self.domain,), grid.boundary)
+        reference = Grid((REFERENCE_CELLS,), (self.family.domain,), grid.boundary)
         whole = u if grid == reference else self.on(reference)
         low, high = whole.min(1, keepdims=True), whole.max(1, keepdims=True)
         return (u - low) / (high - low)
@@ -112,11 +127,10 @@ class Waves:
 
 def draw_waves(streams: Sequence[np.random.Generator], family: Family) -> Waves:
     """Profiles of our own, one from each stream."""
-    rows = [_draw_row(stream, family.modes) for stream in streams]
-    picks, amplitude, phase, fold, flip, place = (
-        np.stack(part) for part in zip(*rows, strict=True)
-    )
-    return _waves(
+    fold, flip, place = np.stack([stream.random(3) for stream in streams], axis=1)
+    picks = np.stack([stream.integers(family.modes, size=_PICKS) for stream in streams])
+    amplitude, phase = (np.stack([s.random(family.modes) for s in streams]) for _ in range(2))
+    return Waves(
         family, picks, amplitude, phase, fold < _FOLD, flip < 0.5, place < family.window, place
     )
 
@@ -132,7 +146,7 @@ def draw_released_waves(
     second = split(first)[0]
     third = split(second)[0]
     picks = integers(first, size * _PICKS, modes, at[:, None] * _PICKS + np.arange(_PICKS))
-    waves = _waves(
+    waves = Waves(
         family,
         picks,
         uniform(first, size * modes, every_mode),
@@ -178,38 +192,3 @@ def check_released(seed: int, samples: Sequence[int], count: int) -> None:
 def log_uniform(unit: Array, low: float, high: float) -> Array:
     """A number in [0, 1) spread evenly over the orders of magnitude between low and high."""
     return np.exp(np.log(low) + np.log(high / low) * unit)
-
-
-def _draw_row(stream: np.random.Generator, modes: int) -> tuple[Array, ...]:
-    fold, flip, place = stream.random(3)
-    return (
-        stream.integers(modes, size=_PICKS),
-        stream.random(modes),
-        stream.random(modes),
-        fold,
-        flip,
-        place,
-    )
-
-
-def _waves(
-    family: Family,
-    picks: Array,
-    amplitude: Array,
-    phase: Array,
-    folded: Array,
-    negative: Array,
-    windowed: Array,
-    place: Array,
-) -> Waves:
-    return Waves(
-        amplitude,
-        (picks[:, :, None] == np.arange(family.modes)).sum(1),
-        2 * np.pi * phase,
-        folded,
-        np.where(negative, -1.0, 1.0),
-        windowed,
-        _LEFT_EDGE[0] + (_LEFT_EDGE[1] - _LEFT_EDGE[0]) * place,
-        _RIGHT_EDGE[0] + (_RIGHT_EDGE[1] - _RIGHT_EDGE[0]) * place,
-        family.domain,
-    )
