@@ -33,9 +33,8 @@ from fino.data.frames import ArrayFrames
 from fino.data.split import split_by_rule
 from fino.data.store import read_native, write_cards, write_native
 from fino.durable import replace, whole_file, write_whole
-from fino.pde import PROBLEMS
-from fino.pde.problem import Problem, Progress
-from fino.settings import did_you_mean
+from fino.pde import Problem, find_problem
+from fino.pde.problem import Progress
 
 __all__ = ["Plan", "generate", "plan", "shard_size"]
 
@@ -51,13 +50,13 @@ Head = tuple[list[bytes], float]
 
 
 def generate(
-    name: str | Problem,
+    problem: str | type[Problem] | Problem,
     samples: int,
     seed: int = 0,
     *,
     stride_space: int | Sequence[int] = 1,
     stride_time: int = 1,
-    initial: str = "ours",
+    initial: str | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -65,8 +64,8 @@ def generate(
 ) -> Dataset:
     """Solve a problem for many random initial conditions; in memory, or in the file `out`.
 
-    name            a problem that `fino list` names, such as "advection" or "shallow-water", or a
-                    `Problem` of your own
+    problem         a name that `fino list` shows, such as "advection" or "shallow-water", a class
+                    such as Advection, or an instance, Advection(beta=2.0)
     samples         how many trajectories; 200 to begin with, 1000 for results to compare
     seed            another seed gives other trajectories; sample i depends on (seed, i) alone
     stride_space    keep every n-th cell of the full solution, one number or one for each axis: a
@@ -82,32 +81,30 @@ def generate(
                     frames=101, duration=2.0 (time of the last frame)
     """
     settings |= {"stride_space": stride_space, "stride_time": stride_time, "initial": initial}
-    return plan(name, samples, seed, **settings).make(out, overwrite, progress)
+    return plan(problem, samples, seed, **settings).make(out, overwrite, progress)
 
 
 def plan(
-    name: str | Problem,
+    problem: str | type[Problem] | Problem,
     samples: int,
     seed: int = 0,
     *,
     stride_space: int | Sequence[int] = 1,
     stride_time: int = 1,
-    initial: str = "ours",
+    initial: str | None = None,
     **settings: Any,
 ) -> Plan:
     """What `generate` would do, checked but not done; the arguments are the same."""
-    problem = _problem(name)
-    chosen = _settings(problem, initial, settings)
-    full = _card(problem, chosen, samples, seed, initial)
-    return Plan(problem, chosen, full, full.strided(stride_space, stride_time))
+    chosen = _choose_problem(problem, initial, settings)
+    full = _card(chosen, samples, seed)
+    return Plan(chosen, full, full.strided(stride_space, stride_time))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A problem with its settings, the card of its full solution, and that of what is kept."""
+    """A problem, the card of its full solution, and that of what is kept."""
 
     problem: Problem
-    settings: Any
     full: Card
     card: Card
 
@@ -154,11 +151,11 @@ class Plan:
 
     def solve(self, start: int, stop: int, progress: Progress | None = None) -> np.ndarray:
         """Samples start … stop, strided and checked: (b, t, c, *space) in float32."""
-        problem, settings, samples = self.problem, self.settings, range(start, stop)
-        grid, times = problem.grid(settings), problem.times(settings)
-        state = problem.draw(settings, grid, self.card.seed or 0, samples)
+        problem, samples = self.problem, range(start, stop)
+        grid, times = problem.grid, problem.times
+        state = problem.draw(grid, self.card.seed or 0, samples)
         share = _part(progress, start, stop, self.card.samples)
-        frames = problem.solve(settings, grid, state, times, share)
+        frames = problem.solve(grid, state, times, share)
         wanted = (len(samples), *self.full.shape[1:])
         if frames.shape != wanted:
             raise ValueError(
@@ -182,29 +179,27 @@ def shard_size(card: Card) -> int:
     return max(1, min(_SHARD_SAMPLES, _SHARD_BYTES // bytes_each))
 
 
-def _problem(name: str | Problem) -> Problem:
-    if not isinstance(name, str):
-        return name
-    if name not in PROBLEMS:
-        raise ValueError(f"Unknown problem '{name}'. {did_you_mean(name, list(PROBLEMS))}")
-    return PROBLEMS[name]
-
-
-def _settings(problem: Problem, initial: str, settings: dict[str, Any]) -> Any:
-    if "initial" in problem.settings.model_fields:
+def _choose_problem(
+    problem: str | type[Problem] | Problem, initial: str | None, settings: dict[str, Any]
+) -> Problem:
+    found = find_problem(problem) if isinstance(problem, str) else problem
+    kind = found if isinstance(found, type) else type(found)
+    if not issubclass(kind, Problem):
+        raise ValueError(f"problem should be a name or a fino.pde.Problem, got {problem!r}.")
+    if initial is not None and "initial" in kind.model_fields:
         settings = {"initial": initial, **settings}
-    elif initial != "ours":
+    elif initial not in (None, "ours"):
         raise ValueError(
-            f"{problem.name} has one kind of initial conditions only, 'ours', got '{initial}'."
+            f"{kind.name} has one kind of initial conditions only, 'ours', got '{initial}'."
         )
-    return problem.settings(**settings)
+    return kind(**settings) if isinstance(found, type) else found.changed(**settings)
 
 
-def _card(problem: Problem, settings: Any, samples: int, seed: int, initial: str) -> Card:
+def _card(problem: Problem, samples: int, seed: int) -> Card:
     """The facts of the full solution, before any stride."""
     if samples < 1:
         raise ValueError(f"samples should be a positive number of trajectories, got {samples}.")
-    grid, times = problem.grid(settings), np.asarray(problem.times(settings), dtype=float)
+    grid, times = problem.grid, np.asarray(problem.times, dtype=float)
     steps = np.diff(times)
     if len(steps) > 1 and not np.allclose(steps, steps.mean(), rtol=1e-6):
         raise ValueError(f"{problem.name} should be saved at even times to be stored.")
@@ -212,10 +207,10 @@ def _card(problem: Problem, settings: Any, samples: int, seed: int, initial: str
         name=problem.name,
         title=problem.title,
         equation=problem.equation,
-        description=" ".join((type(problem).__doc__ or "").split()),
+        description=problem.description,
         fields=problem.fields,
         units=problem.units,
-        inputs=getattr(problem, "inputs", ()),
+        inputs=problem.inputs,
         points=grid.points,
         extent=grid.extent,
         boundary=grid.boundary,
@@ -225,15 +220,15 @@ def _card(problem: Problem, settings: Any, samples: int, seed: int, initial: str
         frames=2 if problem.steady else len(times),
         samples=samples,
         steady=problem.steady,
-        parameters=settings.model_dump(mode="json"),
+        parameters=problem.model_dump(mode="json"),
         symmetries=tuple(s for s in problem.symmetries if s != "shift" or all(grid.is_periodic)),
-        directions=getattr(problem, "directions", ()),
-        speed=problem.speed(settings),
+        directions=problem.directions,
+        speed=problem.speed,
         seed=seed,
-        solver=problem.solver(settings),
-        initial=initial,
+        solver=problem.solver,
+        initial=getattr(problem, "initial", "ours"),
         version=fino.__version__,
-        flaws=problem.flaws(settings),
+        flaws=problem.flaws,
         split=split_by_rule(samples),
     )
 

@@ -258,14 +258,12 @@ def _boundary(path: Path, file: h5py.File, name: str) -> str | tuple[str, ...]:
 
 def _known(card: Card) -> Card:
     """Add what our own problem of that name knows: words, symmetries, the fastest wave."""
-    problem = PROBLEMS.get(card.name)
-    if problem is None:
+    kind = PROBLEMS.get(card.name)
+    if kind is None:
         return card
-    known = problem.settings.model_fields
-    own = {key: value for key, value in card.parameters.items() if key in known}
+    own = {key: value for key, value in card.parameters.items() if key in kind.model_fields}
     try:
-        settings = problem.settings(**own)
-        speed = problem.speed(settings)
+        problem = kind(**own)
     except (ValueError, TypeError):
         return card
     same = len(problem.fields) == len(card.fields)
@@ -274,8 +272,8 @@ def _known(card: Card) -> Card:
         fields=problem.fields if same else card.fields,
         units=problem.units if same else (),
         symmetries=problem.symmetries if same else (),
-        directions=getattr(problem, "directions", ()) if same else (),
-        speed=speed,
+        directions=problem.directions if same else (),
+        speed=problem.speed,
         parameters=own,
     )
 
