@@ -190,16 +190,6 @@ class Card(Settings):
         """(sample, time, channel, *space)"""
         return (self.samples, self.frames, len(self.fields), *self.points)
 
-    def on_grid(self, grid: Grid, **values: Any) -> Card:
-        """The same card with the facts of another grid."""
-        return self.changed(
-            points=grid.points,
-            extent=grid.extent,
-            boundary=grid.boundary,
-            offset=grid.offset,
-            **values,
-        )
-
     def strided(self, space: int | Sequence[int], time: int) -> Card:
         """The card of the data that `array[:, ::time, :, ::space]` keeps.
 
@@ -222,9 +212,11 @@ class Card(Settings):
             lost.add("flip")
         if len(set(strides)) > 1:
             lost.add("rotate")
-        frames = -(-self.frames // time)
-        return self.on_grid(
-            self.grid.strided(strides),
+        frames, grid = -(-self.frames // time), self.grid.strided(strides)
+        return self.changed(
+            points=grid.points,
+            extent=grid.extent,
+            offset=grid.offset,
             dt=self.dt * time,
             frames=frames,
             history=None if self.history is None else max(1, min(self.history, frames - 1)),
