@@ -14,8 +14,8 @@ from torch import Tensor
 
 import fino
 from fino.grid import BOUNDARIES
-from fino.inference.plan import Plan
-from fino.inference.region import cone_work
+from fino.inference.rollout import light_cone
+from fino.inference.tiles import Plan
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.model.fno import FNO
 from fino.model.rollout import rollout as plain_rollout
@@ -161,7 +161,7 @@ def test_a_memory_map_can_be_the_start(
 
 
 @pytest.mark.parametrize("tile", [None, 8])
-def test_an_array_of_another_precision_is_brought_to_the_model(
+def test_an_array_of_another_precision_is_converted_for_the_model(
     tile: int | None, make_model: Make, make_history: History
 ) -> None:
     model = make_model((32,), dtype=torch.float32)
@@ -206,7 +206,7 @@ def test_a_larger_domain_than_the_model_was_built_for(
 def test_a_region_costs_its_light_cone(make_model: Make) -> None:
     model = make_model((256, 256), levels=0)
     radius = model.locality.radius[0]
-    work = cone_work(model, ((100, 104), (100, 104)), steps=2)
+    work = light_cone(model, ((100, 104), (100, 104)), steps=2)
     widths = [4 + 2 * radius * steps for steps in (2, 1)]
     assert work.computed == sum(width**2 for width in widths)
     assert (
