@@ -244,7 +244,7 @@ def _seconds(
     times = []
     for _ in range(repeats + 1):
         start = time.perf_counter()
-        compute(step, [(0, box)], range(1), lambda *_: blank, lambda *_: None)
+        list(compute(step, [box], [0], range(1), lambda *_: blank, lambda *_: None))
         times.append(time.perf_counter() - start)
     return cells(window), min(times[1:])
 

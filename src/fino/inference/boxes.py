@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 
+import numpy as np
 from torch import Tensor
 
 __all__ = [
@@ -256,10 +257,7 @@ class Mesh:
         if count == 1 or (not 0 <= place[axis] < count and not self.domain.periodic[axis]):
             return None
         place[axis] %= count
-        number = 0
-        for at, size in zip(place, self.shape, strict=True):
-            number = number * size + at
-        return number
+        return int(np.ravel_multi_index(place, self.shape))
 
     def ghosts(self, rank: int, halo: Sequence[int], axis: int, side: int) -> int:
         """How many cells of a halo lie beyond one end of a rank's block."""
@@ -276,8 +274,8 @@ class Mesh:
             for rank, side in product(range(0, count * step, step), (LOW, HIGH)):
                 neighbour = self.neighbour(rank, axis, side)
                 if neighbour is not None:
-                    start, stop = self.block(neighbour)[axis]
-                    if self.ghosts(rank, halo, axis, side) > stop - start:
+                    room = shape(self.block(neighbour))[axis]
+                    if self.ghosts(rank, halo, axis, side) > room:
                         return False
         return True
 
@@ -318,11 +316,7 @@ class Mesh:
 
     def _place(self, rank: int) -> tuple[int, ...]:
         """Where a rank stands in the mesh."""
-        place = []
-        for count in reversed(self.shape):
-            rank, at = divmod(rank, count)
-            place.append(at)
-        return tuple(reversed(place))
+        return tuple(int(at) for at in np.unravel_index(rank, self.shape))
 
     def _spans(self) -> list[Box]:
         d = self.domain
@@ -334,8 +328,10 @@ class Mesh:
 
 def choose_mesh(domain: Domain, ranks: int, halo: Sequence[int]) -> Mesh:
     """The mesh with the least halo for the largest block; ties split the first axes."""
-    shapes = [counts for counts in _factors(ranks, domain.dims) if _fits(domain, counts)]
-    possible = [mesh for mesh in (Mesh(domain, counts) for counts in shapes) if mesh.carries(halo)]
+    factors = [n for n in range(1, ranks + 1) if ranks % n == 0]
+    shapes = [p for p in product(factors, repeat=domain.dims) if math.prod(p) == ranks]
+    meshes = [Mesh(domain, p) for p in shapes if _fits(domain, p)]
+    possible = [mesh for mesh in meshes if mesh.carries(halo)]
     if not possible:
         raise ValueError(
             f"{ranks} processes leave blocks of the {times(domain.points)} grid that are smaller "
@@ -347,16 +343,6 @@ def choose_mesh(domain: Domain, ranks: int, halo: Sequence[int]) -> Mesh:
 def _fits(domain: Domain, counts: Sequence[int]) -> bool:
     """Whether every process has at least one stride of every axis."""
     return all(p * s <= n for p, s, n in zip(counts, domain.stride, domain.points, strict=True))
-
-
-def _factors(number: int, parts: int) -> Iterator[tuple[int, ...]]:
-    if parts == 1:
-        yield (number,)
-        return
-    for first in range(1, number + 1):
-        if number % first == 0:
-            for rest in _factors(number // first, parts - 1):
-                yield (first, *rest)
 
 
 def times(sizes: Sequence[int]) -> str:

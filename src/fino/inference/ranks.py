@@ -36,7 +36,7 @@ from fino.inference.store import (
     part_of,
     writable,
 )
-from fino.inference.tiles import choose_steps_per_halo, compute, groups
+from fino.inference.tiles import choose_steps_per_halo, compute
 
 __all__ = ["Decomposition", "Halo", "Share", "decompose", "rollout_launched", "rollout_ranks"]
 
@@ -260,8 +260,8 @@ class _Rank:
 
         width = self.step.locality.halo(len(times))
         tiles = [tile for box in boxes for tile in self.step.domain.cut(box, self.tile, width)]
-        for group in groups(self.step, tiles, self.samples, len(times), len(self.samples)):
-            compute(self.step, group, times, past, write)
+        for _ in compute(self.step, tiles, self.samples, times, past, write, len(self.samples)):
+            pass
 
     def _shift(self, frames: Tensor) -> Tensor:
         """Move on in time; returns the frames whose halo is still missing."""

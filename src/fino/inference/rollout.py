@@ -27,7 +27,7 @@ from fino.inference.local import (
     open_history,
     whole_frames,
 )
-from fino.inference.store import create_store, finish, open_store, scratch_store
+from fino.inference.store import create_store, finish, open_store
 from fino.inference.tiles import BoxAt, Plan, Timeline, Work, choose_plan, march
 from fino.model.rollout import rollout as plain_rollout
 from fino.shapes import Trajectory
@@ -83,7 +83,7 @@ def rollout(
             timeline = Timeline(store, result)
         else:
             ring = (samples, step.history + plan.steps_per_halo, channels, *points)
-            recent = stack.enter_context(scratch_store(out, ring, store.dtype))
+            recent = stack.enter_context(create_store(out, ring, store.dtype, scratch=True))
             timeline = Timeline(store, recent, result, box, every)
         march(step, timeline, steps, plan, box_at, progress)
     return finish(result, out, alone)

@@ -4,12 +4,10 @@
     with create_store("out.h5", shape, dtype) as store: (b, t, c, *space)
         store.write(sample, time, box, values)          values (c, *box)
 
-Files are .npy, or HDF5: `file.h5`, or `file.h5:name` where it holds several arrays.  A file is
-read and written at explicit places, row by row, and never through a memory map: the pages of a
-map count as memory of the process, and touching one row of a wide field brings in its
-neighbours.  So frames on disk cost the memory of the box in use.  A new file is made under a
-temporary name and gets its own when it is complete.  HDF5 is laid out in one piece, so that many
-processes can write their parts of it at once, as of a .npy.
+Files are .npy, or HDF5: `file.h5`, or `file.h5:name` where it holds several arrays.  They are
+read and written row by row and never through a memory map, whose pages count as memory of the
+process: frames on disk cost the memory of the box in use.  A new file gets its name when it is
+complete.  HDF5 is laid out in one piece, so that many processes can write to it at once.
 """
 
 from __future__ import annotations
@@ -42,7 +40,6 @@ __all__ = [
     "finish",
     "open_store",
     "part_of",
-    "scratch_store",
     "writable",
 ]
 
@@ -134,12 +131,7 @@ class FileStore:
     """Numbers that lie one after another in a file, from `offset` on."""
 
     def __init__(
-        self,
-        path: Path,
-        offset: int,
-        shape: Sequence[int],
-        dtype: np.dtype,
-        writable: bool = False,
+        self, path: Path, offset: int, shape: Sequence[int], dtype: np.dtype, writable: bool = False
     ) -> None:
         self.path, self.offset, self.array_type = path, offset, np.dtype(dtype)
         self.shape = tuple(int(n) for n in shape)
@@ -178,7 +170,8 @@ class FileStore:
         """Runs of numbers that are contiguous in memory and in the file, and where they lie."""
         _, times, channels, *points = self.shape
         split = len(points) - 1
-        while split and _is_whole(there[split], points[split], here[split], array.shape[split + 1]):
+        # Rows follow one another where an axis is taken whole on both sides.
+        while split and there[split] == slice(0, array.shape[split + 1]) == slice(0, points[split]):
             split -= 1
         corner = [np.arange(s.start, s.stop) for s in there[:split]]
         corner += [np.array([s.start]) for s in there[split:]]
@@ -188,11 +181,6 @@ class FileStore:
             frame = ((sample * times + time) * channels + channel) * math.prod(points)
             for start, row in zip(starts.tolist(), np.ndindex(block.shape[:split]), strict=True):
                 yield block[row].data, self.offset + (frame + start) * self.array_type.itemsize
-
-
-def _is_whole(there: slice, size: int, here: slice, room: int) -> bool:
-    """Whether an axis is taken whole on both sides, so that its rows follow one another."""
-    return there.stop - there.start == size and here.stop - here.start == room
 
 
 def _torch_type(dtype: np.dtype) -> torch.dtype:
@@ -246,38 +234,29 @@ def _open_file(
 
 @contextmanager
 def create_store(
-    target: str | Path | None, shape: Sequence[int], dtype: torch.dtype, *, alone: bool = False
+    target: str | Path | None,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+    *,
+    alone: bool = False,
+    scratch: bool = False,
 ) -> Iterator[TrajectoryStore]:
     """Room for frames (b, t, c, *space), in memory or in a file named `target`.
 
     The file gets its name when nothing went wrong; `alone` leaves out the batch in it.
+    `scratch` is room for a while, beside the file.
     """
     if target is None:
         yield MemoryStore(torch.empty(tuple(shape), dtype=dtype))
         return
-    part = part_of(target)
+    target = Path(target)
+    part = part_of(target.with_name(f"ring.{target.stem}.npy") if scratch else target)
     try:
         allocate(part, shape[1:] if alone else shape, dtype)
         with writable(part, len(shape) - 3) as store:
             yield store
-        replace(part, Path(target))
-    finally:
-        part.unlink(missing_ok=True)
-
-
-@contextmanager
-def scratch_store(
-    beside: str | Path | None, shape: Sequence[int], dtype: torch.dtype
-) -> Iterator[TrajectoryStore]:
-    """Room that is needed for a while: in memory, or in a file beside the one named."""
-    if beside is None:
-        yield MemoryStore(torch.empty(tuple(shape), dtype=dtype))
-        return
-    part = part_of(Path(beside).with_name(f"ring.{Path(beside).stem}.npy"))
-    try:
-        allocate(part, shape, dtype)
-        with writable(part, len(shape) - 3) as store:
-            yield store
+        if not scratch:
+            replace(part, target)
     finally:
         part.unlink(missing_ok=True)
 

@@ -9,7 +9,7 @@ in the undivided run, to rounding: the library may add the same numbers in anoth
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,6 @@ __all__ = [
     "choose_steps_per_halo",
     "compute",
     "count_computed",
-    "groups",
     "march",
 ]
 
@@ -201,9 +200,8 @@ def march(
             needed = end < steps and time >= end - step.history
             timeline.write(sample, time, box, values, needed)
 
-        for group in groups(step, tiles, samples, count, plan.batch):
-            compute(step, group, range(start, end), past, write)
-            done += count_computed(step, [box for _, box in group], count)
+        for computed in compute(step, tiles, samples, range(start, end), past, write, plan.batch):
+            done += computed
             if progress:
                 progress(done / (total * len(samples)))
     return Work(total, steps * cells(step.domain.whole))
@@ -224,25 +222,32 @@ def _blocks(
     return blocks
 
 
-def groups(
-    step: LocalStep, tiles: Sequence[Box], samples: Sequence[int], steps: int, batch: int
-) -> list[list[tuple[int, Box]]]:
-    """Pairs of a sample and a tile, together where one batch can hold them."""
+@torch.no_grad()
+def compute(
+    step: LocalStep,
+    tiles: Iterable[Box],
+    samples: Sequence[int],
+    times: range,
+    past: Past,
+    write: Write,
+    batch: int = 1,
+) -> Iterator[int]:
+    """Read the windows of tiles, take some steps, write the tiles of every frame.
+
+    Yields how many cells were computed, after every batch of tiles that are alike.
+    """
+    steps = len(times)
     alike: dict[tuple[object, ...], list[tuple[int, Box]]] = defaultdict(list)
     for tile in tiles:
         alike[step.key(tile, steps)] += [(sample, tile) for sample in samples]
-    return [pairs[i : i + batch] for pairs in alike.values() for i in range(0, len(pairs), batch)]
-
-
-@torch.no_grad()
-def compute(
-    step: LocalStep, group: Sequence[tuple[int, Box]], times: range, past: Past, write: Write
-) -> None:
-    """Read the windows of a batch of tiles, take some steps, write the tiles of every frame."""
-    given = step.given(group, len(times), past, times.start)
-    for time, frames in zip(times, step.frames(given, group[0][1], len(times)), strict=True):
-        for (sample, tile), values in zip(group, frames, strict=True):
-            write(sample, time, tile, values)
+    for pairs in alike.values():
+        for first in range(0, len(pairs), batch):
+            group = pairs[first : first + batch]
+            given = step.given(group, steps, past, times.start)
+            for time, frames in zip(times, step.frames(given, group[0][1], steps), strict=True):
+                for (sample, box), values in zip(group, frames, strict=True):
+                    write(sample, time, box, values)
+            yield count_computed(step, [box for _, box in group], steps)
 
 
 def apply(
@@ -274,9 +279,9 @@ def apply(
 
     size = per_axis(tile, step.domain.dims)
     tiles = step.domain.cut(step.domain.whole, size, step.locality.halo())
-    work = groups(step, tiles, range(x.shape[0]), 1, batch)
-    for done, group in enumerate(work, start=1):
-        compute(step, group, range(1), past, write)
+    total, done = x.shape[0] * count_computed(step, tiles, 1), 0
+    for computed in compute(step, tiles, range(x.shape[0]), range(1), past, write, batch):
+        done += computed
         if progress:
-            progress(done / len(work))
+            progress(done / total)
     return result[0].frames[:, 0]
