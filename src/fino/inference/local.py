@@ -25,23 +25,25 @@ from fino.inference.store import TrajectoryStore, open_store
 from fino.locality import Locality
 from fino.model.emulator import Emulator
 from fino.model.features import position_channels
-from fino.model.rollout import frames
-from fino.shapes import Field, Trajectory
+from fino.model.rollout import take_step
+from fino.shapes import Field
 
 __all__ = [
     "LocalStep",
     "Past",
-    "count_dims",
     "find_model",
     "like_weights",
     "local_network",
     "local_step",
     "open_history",
-    "whole_frames",
+    "space_dims",
 ]
 
 #: Reads the frames before a time from a window of a sample: (K, c, *window).
 Past = Callable[[int, Box], Tensor]
+
+#: An axis and the values along it, for each position channel.
+Lines = tuple[tuple[int, Tensor], ...]
 
 T = TypeVar("T", Tensor, Given)
 
@@ -50,14 +52,15 @@ T = TypeVar("T", Tensor, Given)
 class LocalStep:
     """One step of a local map over a domain, computable in any window of it.
 
-    `known` holds what the step is given beside the history, over the whole domain, without frames.
+    `lines` say the positions of its cells.  `known` is what else it is given beside the history,
+    over the whole domain.
     """
 
     step: Any
     history: int
     locality: Locality
     domain: Domain
-    positions: Positions | None = None
+    lines: Lines | None = None
     known: Given | None = None
 
     def windows(self, box: Box, steps: int) -> list[Box]:
@@ -74,7 +77,8 @@ class LocalStep:
             tuple((a - o, b - o) for (a, b), (o, _) in zip(window, box, strict=True))
             for window in windows
         )
-        return places, self.positions.key(windows[0]) if self.positions else ()
+        values = [_take(line, (windows[0][axis],)) for axis, line in self.lines or ()]
+        return places, *(line.numpy().tobytes() for line in values)
 
     def given(
         self, pairs: Sequence[tuple[int, Box]], steps: int, past: Past, time: int = 0
@@ -92,24 +96,17 @@ class LocalStep:
         if self.known is not None:
             given = replace(self.known.cut(partial(_take, box=windows[0])), history=history)
         else:
-            positions = self.positions(windows[0]) if self.positions else None
+            positions = None if self.lines is None else _positions(self.lines, windows[0])
             given = Given(history, positions)
         return like_weights(given, self.step)
 
     def frames(self, given: Given, box: Box, steps: int) -> Iterator[Field]:
         """The box's frames (b, c, *box) from what is given in its window for so many steps."""
         for done, (window, smaller) in enumerate(pairwise(self.windows(box, steps)), start=1):
-            frame = _call(self.step, given)
+            frame = take_step(self.step, given)
             yield crop(frame, box, window)
             if done < steps:
                 given = given.step(frame).cut(partial(crop, box=smaller, window=window))
-
-
-def _call(step: Any, given: Given) -> Field:
-    """The next frame of a window."""
-    if isinstance(step, Emulator):
-        return step(given.history, given.positions)
-    return step(given.history)
 
 
 def like_weights(thing: T, step: Any) -> T:
@@ -118,76 +115,32 @@ def like_weights(thing: T, step: Any) -> T:
     return thing if weight is None else thing.to(weight)
 
 
-def whole_frames(model: Any, history: Any, store: TrajectoryStore, steps: int) -> Iterator[Field]:
-    """Frames of the whole domain one after another, for any stepper, from an opened history."""
-    whole = tuple((0, n) for n in store.shape[3:])
-    recent = torch.stack(
-        [
-            torch.stack([store.read(sample, time, whole) for time in range(store.shape[1])])
-            for sample in range(store.shape[0])
-        ]
-    )
-    given = replace(history, history=recent) if isinstance(history, Given) else Given(recent)
-    given = like_weights(given, model)
-    return frames(_Shown(model, given), given.history, steps)
+def _position_lines(model: Emulator, points: tuple[int, ...]) -> Lines:
+    """The position channels of a domain, each of which varies along one axis only.
 
-
-@dataclass(frozen=True, eq=False)
-class _Shown:
-    """A stepper of a history alone, shown all that is given beside it."""
-
-    model: Any
-    given: Given
-
-    @property
-    def history(self) -> int:
-        return getattr(self.model, "history", self.given.history.shape[1])
-
-    def __call__(self, history: Trajectory, /) -> Field:
-        return _call(self.model, replace(self.given, history=history))
-
-
-@dataclass(frozen=True, eq=False)
-class Positions:
-    """The position channels of any box, computed for that box alone.
-
-    Every channel varies along one axis only, so a line (axis, values along it) for each says it
-    all: the channels of a domain that does not fit in memory are never built.
+    A line (axis, values along it) for each says it all: the channels of a domain that does not
+    fit in memory are never built.
     """
+    model.check_space(points)
+    settings, grid = model.settings, model.grid.with_points(points)
+    axes = [*range(grid.dims)] if settings.coordinates else []
+    if settings.edges:
+        axes += [a for a, wraps in enumerate(grid.is_periodic) if not wraps for _ in range(2)]
+    lines = []
+    for channel, axis in enumerate(axes):
+        thin = grid.refined([n if a == axis else 1 for a, n in enumerate(points)])
+        channels = position_channels(thin, settings.coordinates, settings.edges)
+        lines.append((axis, channels[channel].flatten()))
+    return tuple(lines)
 
-    lines: tuple[tuple[int, Tensor], ...] = ()
 
-    @classmethod
-    def of(cls, model: Emulator, points: tuple[int, ...]) -> Positions:
-        """The lines of a model on a domain of so many points."""
-        settings, grid = model.settings, model.grid
-        if settings.coordinates and points != grid.points:
-            raise ValueError(
-                f"This model was given coordinates of a {grid.points} grid and cannot run on "
-                f"{points}. Build it with coordinates=False to run on other sizes."
-            )
-        grid = grid.with_points(points)
-        axes = [*range(grid.dims)] if settings.coordinates else []
-        if settings.edges:
-            axes += [a for a, wraps in enumerate(grid.is_periodic) if not wraps for _ in range(2)]
-        lines = []
-        for channel, axis in enumerate(axes):
-            thin = grid.refined([n if a == axis else 1 for a, n in enumerate(points)])
-            channels = position_channels(thin, settings.coordinates, settings.edges)
-            lines.append((axis, channels[channel].flatten()))
-        return cls(tuple(lines))
-
-    def key(self, box: Box) -> tuple[bytes, ...]:
-        """Equal for two boxes of one shape if they have equal position channels."""
-        return tuple(_take(line, (box[axis],)).numpy().tobytes() for axis, line in self.lines)
-
-    def __call__(self, box: Box) -> Tensor:
-        """The channels of a box: (p, *box)."""
-        channels = []
-        for axis, line in self.lines:
-            along = [-1 if a == axis else 1 for a in range(len(box))]
-            channels.append(_take(line, (box[axis],)).view(along).expand(shape(box)))
-        return torch.stack(channels) if channels else torch.zeros(0, *shape(box))
+def _positions(lines: Lines, box: Box) -> Tensor:
+    """The position channels of a box: (p, *box)."""
+    channels = []
+    for axis, line in lines:
+        along = [-1 if a == axis else 1 for a in range(len(box))]
+        channels.append(_take(line, (box[axis],)).view(along).expand(shape(box)))
+    return torch.stack(channels) if channels else torch.zeros(0, *shape(box))
 
 
 def _take(u: Tensor, box: Box) -> Tensor:
@@ -203,12 +156,17 @@ def find_model(thing: Any) -> Any:
     return thing if callable(thing) else getattr(thing, "model", thing)
 
 
+def space_dims(model: Any) -> int | None:
+    """Axes of space, where the model has a grid to tell."""
+    return getattr(getattr(model, "grid", None), "dims", None)
+
+
 def open_history(model: Any, history: Any) -> tuple[LocalStep, TrajectoryStore, bool]:
     """A model on the domain of a history, the history, and whether it came without a batch.
 
     Refuses, in words, a model that cannot be cut and a history that it cannot start from.
     """
-    store, alone = open_store(history, count_dims(model, history))
+    store, alone = open_store(history, space_dims(model))
     step = local_step(model, store.shape[3:], history)
     channels = getattr(model, "channels", store.shape[2])
     if store.shape[2] != channels:
@@ -231,12 +189,12 @@ def local_step(model: Any, points: Sequence[int], given: Any = None) -> LocalSte
     locality = _locality(model, ".locality and .grid", getattr(model, "grid", None) is not None)
     points = tuple(int(n) for n in points)
     domain = Domain(points, model.grid.is_periodic, locality.stride)
-    known = positions = None
+    known = lines = None
     if isinstance(given, Given) and given.positions is not None:
         known = given.last(0)
     elif isinstance(model, Emulator):
-        positions = Positions.of(model, points)
-    return LocalStep(model, model.history, locality, domain, positions, known)
+        lines = _position_lines(model, points)
+    return LocalStep(model, model.history, locality, domain, lines, known)
 
 
 def local_network(
@@ -264,18 +222,6 @@ class _OfLastFrame(nn.Module):
 
     def forward(self, history: Tensor) -> Tensor:
         return self.network(history[:, -1])
-
-
-def count_dims(model: Any, history: Any) -> int:
-    """Axes of space: those of the model's grid, else what the history has beyond (b, t, c).
-
-    A sample has no batch.
-    """
-    grid = getattr(model, "grid", None)
-    if grid is not None:
-        return grid.dims
-    lead = 2 if hasattr(history, "history") and not isinstance(history, Given) else 3
-    return len(getattr(getattr(history, "history", history), "shape", (0,) * 4)) - lead
 
 
 def _locality(model: Any, needed: str, is_complete: bool = True) -> Locality:

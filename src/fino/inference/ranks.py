@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from fino.durable import replace
-from fino.inference.boxes import HIGH, LOW, Box, Mesh, Region, choose_mesh, per_axis, shape
+from fino.inference.boxes import HIGH, LOW, Box, Mesh, Region, choose_mesh, crop, per_axis, shape
 from fino.inference.local import LocalStep, find_model, like_weights, open_history
 from fino.inference.process_group import ProcessGroup, is_launched, join_group
 from fino.inference.rollout import rollout
@@ -316,7 +316,7 @@ class Halo:
         """A window's tensor with the block's values in its middle; its halo is not filled."""
         sizes = shape(self.window)
         window = block.new_empty((*block.shape[: -len(sizes)], *sizes))
-        self._part(window, len(sizes)).copy_(block)
+        crop(window, self.block, self.window).copy_(block)
         return window
 
     def exchange(self, window: Tensor) -> None:
@@ -325,6 +325,7 @@ class Halo:
             self._exchange_axis(window, axis)
 
     def _exchange_axis(self, window: Tensor, axis: int) -> None:
+        (start, stop), (first, last) = self.block[axis], self.window[axis]
         operations: list[dist.P2POp] = []
         arriving: list[tuple[Tensor, Tensor]] = []
         for side, other in ((LOW, HIGH), (HIGH, LOW)):
@@ -332,19 +333,16 @@ class Halo:
             # the messages where both neighbours are one rank and a library ignores tags.
             tag = 2 * axis + side
             to = self.mesh.neighbour(self.rank, axis, side)
-            if to is not None:
-                count = self.mesh.ghosts(to, self.width, axis, other)
-                if count:
-                    face = self._end(window, axis, side, count, axis).contiguous()
-                    operations.append(dist.P2POp(dist.isend, face, to, tag=tag))
+            if to is not None and (count := self.mesh.ghosts(to, self.width, axis, other)):
+                span = (start, start + count) if side == LOW else (stop - count, stop)
+                face = self._slab(window, axis, span).contiguous()
+                operations.append(dist.P2POp(dist.isend, face, to, tag=tag))
             come = self.mesh.neighbour(self.rank, axis, other)
-            if come is not None:
-                count = self.mesh.ghosts(self.rank, self.width, axis, other)
-                if count:
-                    ghosts = self._end(window, axis, other, count, axis + 1)
-                    buffer = torch.empty_like(ghosts, memory_format=torch.contiguous_format)
-                    operations.append(dist.P2POp(dist.irecv, buffer, come, tag=tag))
-                    arriving.append((ghosts, buffer))
+            ghosts = self._slab(window, axis, (first, start) if other == LOW else (stop, last))
+            if come is not None and ghosts.numel():
+                buffer = torch.empty_like(ghosts, memory_format=torch.contiguous_format)
+                operations.append(dist.P2POp(dist.irecv, buffer, come, tag=tag))
+                arriving.append((ghosts, buffer))
         self._carry_out(operations)
         for ghosts, buffer in arriving:
             ghosts.copy_(buffer)
@@ -360,21 +358,7 @@ class Halo:
         except RuntimeError as error:
             raise self._lost(peer, error) from None
 
-    def _part(self, window: Tensor, axes: int) -> Tensor:
-        """The block's span on the last `axes` axes, everything on the others."""
-        dims = self.mesh.domain.dims
-        for axis in range(dims - axes, dims):
-            (start, stop), (first, _) = self.block[axis], self.window[axis]
-            window = window.narrow(window.dim() - dims + axis, start - first, stop - start)
-        return window
-
-    def _end(self, window: Tensor, axis: int, side: int, count: int, filled: int) -> Tensor:
-        """The outermost cells on one side of an axis.
-
-        The first `filled` axes are taken with their halos, which have arrived, the others
-        without: a face of the block where the axis is not among them, else its ghost cells.
-        """
-        dims = self.mesh.domain.dims
-        part = self._part(window, dims - filled)
-        place = part.dim() - dims + axis
-        return part.narrow(place, 0 if side == LOW else part.shape[place] - count, count)
+    def _slab(self, window: Tensor, axis: int, span: tuple[int, int]) -> Tensor:
+        """A span of an axis, with the halos of the axes before it, which have arrived."""
+        slab = (*self.window[:axis], span, *self.block[axis + 1 :])
+        return crop(window, slab, self.window)

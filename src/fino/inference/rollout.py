@@ -12,23 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from fino.given import Given
 from fino.inference.boxes import Box, Region, as_box, cells, shape
 from fino.inference.local import (
     LocalStep,
-    count_dims,
     find_model,
+    like_weights,
     local_step,
     open_history,
-    whole_frames,
+    space_dims,
 )
 from fino.inference.store import create_store, finish, open_store
 from fino.inference.tiles import BoxAt, Plan, Timeline, Work, choose_plan, march
+from fino.model.rollout import frames
 from fino.model.rollout import rollout as plain_rollout
 from fino.shapes import Trajectory
 
@@ -121,12 +124,20 @@ def _rollout_whole(
     progress: Callable[[float], None] | None,
 ) -> Trajectory | np.memmap:
     """Whole frames one after another, for any stepper; memory for the history and one frame."""
-    store, alone = open_store(history, count_dims(model, history))
-    samples = store.shape[0]
+    store, alone = open_store(history, space_dims(model))
+    samples, known, *_ = store.shape
     whole = tuple((0, n) for n in store.shape[3:])
+    recent = torch.stack(
+        [
+            torch.stack([store.read(sample, time, whole) for time in range(known)])
+            for sample in range(samples)
+        ]
+    )
+    given = replace(history, history=recent) if isinstance(history, Given) else Given(recent)
+    given = like_weights(given, model)
     kept = (samples, steps // every, *store.shape[2:])
     with create_store(out, kept, store.dtype, alone=alone) as result, torch.no_grad():
-        for time, frame in enumerate(whole_frames(model, history, store, steps), start=1):
+        for time, frame in enumerate(frames(model, given, steps), start=1):
             if time % every == 0:
                 for sample in range(samples):
                     result.write(sample, time // every - 1, whole, frame[sample])

@@ -191,11 +191,16 @@ def _as_tensor(array: np.ndarray) -> Tensor:
     return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
-def open_store(source: Any, dims: int, name: str = "history") -> tuple[TrajectoryStore, bool]:
+def open_store(
+    source: Any, dims: int | None, name: str = "history"
+) -> tuple[TrajectoryStore, bool]:
     """Frames to read, and whether they came without a batch.
 
     `source` is a tensor, an array, a file name, or what has a `.history`: a sample, a `Given`.
+    Without `dims` axes of space to tell, all but samples have a batch.
     """
+    if hasattr(source, "future"):
+        dims = source.history.dim() - 2
     source = getattr(source, "history", source)
     if isinstance(source, (MemoryStore, FileStore, ArrayStore)):
         return source, False
@@ -216,7 +221,7 @@ def open_store(source: Any, dims: int, name: str = "history") -> tuple[Trajector
 
 
 def _open_file(
-    source: str | Path, dims: int, name: str, writable: bool = False
+    source: str | Path, dims: int | None, name: str, writable: bool = False
 ) -> tuple[FileStore | ArrayStore, bool]:
     path, array = _split_name(source)
     if not path.is_file():
@@ -366,8 +371,9 @@ def _npy_header(path: Path) -> tuple[tuple[int, ...], np.dtype, int]:
         return shape, dtype, file.tell()
 
 
-def _with_batch(size: Sequence[int], dims: int, name: str) -> tuple[tuple[int, ...], bool]:
+def _with_batch(size: Sequence[int], dims: int | None, name: str) -> tuple[tuple[int, ...], bool]:
     shape = tuple(int(n) for n in size)
+    dims = len(shape) - 3 if dims is None else dims
     if len(shape) not in (dims + 2, dims + 3):
         raise ValueError(
             f"{name} should be (t, c, *space) or (b, t, c, *space) with {dims} axes of space, "

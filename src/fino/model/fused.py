@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +28,10 @@ from torch.autograd.function import once_differentiable
 
 from fino.model.convolution import check_ghosts
 
-__all__ = ["FUSED_ACTIVATIONS", "fused_block", "fused_blocks_allowed", "plain_blocks"]
+if TYPE_CHECKING:
+    from fino.model.fino import FinoBlock
+
+__all__ = ["FUSED_ACTIVATIONS", "fused_block", "fused_blocks_allowed", "plain_blocks", "run_fused"]
 
 aten = torch.ops.aten
 
@@ -55,6 +58,22 @@ def fused_blocks_allowed() -> bool:
         _allowed
         and not torch.compiler.is_compiling()
         and not torch._C._functorch.peek_interpreter_stack()
+    )
+
+
+def run_fused(block: FinoBlock, u: Tensor) -> Tensor:
+    """B(U) of a block whose settings are fusible."""
+    operator = block.operator
+    assert operator.gate is not None
+    gate_weight, gate_bias = operator.gate.weights
+    return fused_block(
+        u,
+        operator.stencil.weights,
+        (gate_weight.flatten(1), gate_bias),
+        block.dt() * operator.fuse.weight.flatten(1),
+        block.project.weights,
+        block.project.boundary,
+        block.settings.activation,
     )
 
 
