@@ -110,11 +110,12 @@ def _plan(
     from fino.inference.ranks import decompose
     from fino.inference.rollout import light_cone
     from fino.inference.store import open_store
-    from fino.inference.tiles import BATCH_CELLS, MORE_CELLS, choose_plan
+    from fino.inference.tiles import BATCH_CELLS, LARGER_WINDOW, choose_plan
 
-    samples, _, channels, *points = open_store(start, model.grid.dims)[0].shape
+    samples, _, channels, *points = open_store(start, model.grid)[0].shape
     said = [f"{steps} steps of {channels} fields on {times(points)} cells."]
-    rule = f"a halo: as many as compute at most {MORE_CELLS:.0%} more cells than one would."
+    more = f"{LARGER_WINDOW - 1:.1%} larger than one step does"
+    rule = f"a halo: as many as make what is read at most {more}."
     if ranks > 1:
         cut = decompose(local_step(model, points), ranks, steps, mesh=mesh)
         size = times(cut.mesh.shape)

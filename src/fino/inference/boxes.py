@@ -27,6 +27,7 @@ __all__ = [
     "Domain",
     "Mesh",
     "Region",
+    "Slices",
     "as_box",
     "cells",
     "choose_mesh",
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 Box = tuple[tuple[int, int], ...]
+Slices = tuple[slice, ...]
 #: A (start, stop) pair for each axis, as a user writes it.
 Region = Sequence[Sequence[int]]
 #: The two ends of an axis.
@@ -155,30 +157,18 @@ def intersect(box: Box, region: Box, points: Sequence[int]) -> Iterator[tuple[Bo
     axes = []
     for (a, b), (c, d), n in zip(box, region, points, strict=True):
         spans = []
-        for turn in (-n, 0, n):
+        for turn in range(((a - d) // n + 1) * n, b - c, n):
             start, stop = max(a, c + turn), min(b, d + turn)
-            if start < stop:
-                spans.append(((start - a, stop - a), (start - c - turn, stop - c - turn)))
+            spans.append(((start - a, stop - a), (start - c - turn, stop - c - turn)))
         axes.append(spans)
-    for combination in product(*axes):
-        yield tuple(x for x, _ in combination), tuple(y for _, y in combination)
+    for parts in product(*axes):
+        yield tuple(here for here, _ in parts), tuple(there for _, there in parts)
 
 
-def unwrap(
-    box: Box, points: Sequence[int]
-) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+def unwrap(box: Box, points: Sequence[int]) -> Iterator[tuple[Slices, Slices]]:
     """The box as blocks that do not wrap: (where in the domain, where in the box)."""
-    axes = []
-    for (start, stop), n in zip(box, points, strict=True):
-        blocks, at = [], start
-        while at < stop:
-            first = at % n
-            length = min(stop - at, n - first)
-            blocks.append((slice(first, first + length), slice(at - start, at - start + length)))
-            at += length
-        axes.append(blocks)
-    for combination in product(*axes):
-        yield tuple(a for a, _ in combination), tuple(b for _, b in combination)
+    for here, there in intersect(box, tuple((0, n) for n in points), points):
+        yield tuple(slice(*span) for span in there), tuple(slice(*span) for span in here)
 
 
 def per_axis(size: int | Sequence[int], dims: int, name: str = "tile") -> tuple[int, ...]:
@@ -273,10 +263,9 @@ class Mesh:
             step = math.prod(self.shape[axis + 1 :])
             for rank, side in product(range(0, count * step, step), (LOW, HIGH)):
                 neighbour = self.neighbour(rank, axis, side)
-                if neighbour is not None:
-                    room = shape(self.block(neighbour))[axis]
-                    if self.ghosts(rank, halo, axis, side) > room:
-                        return False
+                ghosts = self.ghosts(rank, halo, axis, side)
+                if neighbour is not None and ghosts > shape(self.block(neighbour))[axis]:
+                    return False
         return True
 
     def check(self, halo: Sequence[int]) -> None:
@@ -304,16 +293,6 @@ class Mesh:
                 inner[axis] = rest
         return [box for box in [tuple(inner)] if cells(box)], [box for box in shell if cells(box)]
 
-    def largest_window(self, halo: Sequence[int]) -> int:
-        """Cells of the largest window; those of an axis do not depend on the others."""
-        d = self.domain
-        return math.prod(
-            max(b - a for a, b in (_grow(span, h, n, wraps, s) for span in spans))
-            for spans, h, n, wraps, s in zip(
-                self._spans(), halo, d.points, d.periodic, d.stride, strict=True
-            )
-        )
-
     def _place(self, rank: int) -> tuple[int, ...]:
         """Where a rank stands in the mesh."""
         return tuple(int(at) for at in np.unravel_index(rank, self.shape))
@@ -337,7 +316,12 @@ def choose_mesh(domain: Domain, ranks: int, halo: Sequence[int]) -> Mesh:
             f"{ranks} processes leave blocks of the {times(domain.points)} grid that are smaller "
             f"than the halo of {times(halo)} cells. Use fewer processes, or a larger grid."
         )
-    return min(possible, key=lambda m: (m.largest_window(halo), tuple(-p for p in m.shape)))
+
+    def cost(mesh: Mesh) -> tuple[int, tuple[int, ...]]:
+        blocks = (mesh.block(rank) for rank in range(ranks))
+        return max(cells(domain.grow(box, halo)) for box in blocks), tuple(-p for p in mesh.shape)
+
+    return min(possible, key=cost)
 
 
 def _fits(domain: Domain, counts: Sequence[int]) -> bool:

@@ -10,10 +10,10 @@ cells never reach the tile.  Cells that can no longer matter are dropped between
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +36,6 @@ __all__ = [
     "local_network",
     "local_step",
     "open_history",
-    "space_dims",
 ]
 
 #: Reads the frames before a time from a window of a sample: (K, c, *window).
@@ -45,15 +44,13 @@ Past = Callable[[int, Box], Tensor]
 #: An axis and the values along it, for each position channel.
 Lines = tuple[tuple[int, Tensor], ...]
 
-T = TypeVar("T", Tensor, Given)
-
 
 @dataclass(frozen=True, eq=False)
 class LocalStep:
     """One step of a local map over a domain, computable in any window of it.
 
-    `lines` say the positions of its cells.  `known` is what else it is given beside the history,
-    over the whole domain.
+    `lines` say where its cells lie.  `known` is what else it is given beside the history, over
+    the whole domain.
     """
 
     step: Any
@@ -93,11 +90,11 @@ class LocalStep:
         history = torch.stack(
             [past(sample, window) for (sample, _), window in zip(pairs, windows, strict=True)]
         )
+        given = Given(history)
         if self.known is not None:
             given = replace(self.known.cut(partial(_take, box=windows[0])), history=history)
-        else:
-            positions = None if self.lines is None else _positions(self.lines, windows[0])
-            given = Given(history, positions)
+        if self.lines is not None:
+            given = replace(given, positions=_positions(self.lines, windows[0]))
         return like_weights(given, self.step)
 
     def frames(self, given: Given, box: Box, steps: int) -> Iterator[Field]:
@@ -109,10 +106,10 @@ class LocalStep:
                 given = given.step(frame).cut(partial(crop, box=smaller, window=window))
 
 
-def like_weights(thing: T, step: Any) -> T:
+def like_weights(given: Given, step: Any) -> Given:
     """The same in the type and on the device of the step's weights, if it has any."""
     weight = next(step.parameters(), None) if isinstance(step, nn.Module) else None
-    return thing if weight is None else thing.to(weight)
+    return given if weight is None else given.to(weight)
 
 
 def _position_lines(model: Emulator, points: tuple[int, ...]) -> Lines:
@@ -156,17 +153,12 @@ def find_model(thing: Any) -> Any:
     return thing if callable(thing) else getattr(thing, "model", thing)
 
 
-def space_dims(model: Any) -> int | None:
-    """Axes of space, where the model has a grid to tell."""
-    return getattr(getattr(model, "grid", None), "dims", None)
-
-
 def open_history(model: Any, history: Any) -> tuple[LocalStep, TrajectoryStore, bool]:
     """A model on the domain of a history, the history, and whether it came without a batch.
 
     Refuses, in words, a model that cannot be cut and a history that it cannot start from.
     """
-    store, alone = open_store(history, space_dims(model))
+    store, alone = open_store(history, getattr(model, "grid", None))
     step = local_step(model, store.shape[3:], history)
     channels = getattr(model, "channels", store.shape[2])
     if store.shape[2] != channels:
@@ -190,9 +182,10 @@ def local_step(model: Any, points: Sequence[int], given: Any = None) -> LocalSte
     points = tuple(int(n) for n in points)
     domain = Domain(points, model.grid.is_periodic, locality.stride)
     known = lines = None
-    if isinstance(given, Given) and given.positions is not None:
-        known = given.last(0)
-    elif isinstance(model, Emulator):
+    if isinstance(given, Given):
+        beside = [getattr(given, field.name) for field in fields(given) if field.name != "history"]
+        known = None if all(value is None for value in beside) else given.last(0)
+    if isinstance(model, Emulator) and (known is None or known.positions is None):
         lines = _position_lines(model, points)
     return LocalStep(model, model.history, locality, domain, lines, known)
 
@@ -210,18 +203,8 @@ def local_network(
         )
     periodic = tuple(name == "periodic" for name in boundary_per_axis(boundary, locality.dims))
     domain = Domain(tuple(int(n) for n in points), periodic, locality.stride)
-    return LocalStep(_OfLastFrame(network), 1, locality, domain)
-
-
-class _OfLastFrame(nn.Module):
-    """A network as a step: it is shown the newest frame."""
-
-    def __init__(self, network: Any) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, history: Tensor) -> Tensor:
-        return self.network(history[:, -1])
+    of_one_frame = nn.Sequential(nn.Flatten(1, 2), network)
+    return LocalStep(of_one_frame, 1, locality, domain)
 
 
 def _locality(model: Any, needed: str, is_complete: bool = True) -> Locality:

@@ -96,7 +96,8 @@ class ProcessGroup:
             beat += 1
             try:
                 self.store.set(f"beat/{self.rank}", f"{socket.gethostname()} {beat}")
-                latest = self.store.get(f"beat/{following}") if self._has(following) else b""
+                is_there = self.store.check([f"beat/{following}"])
+                latest = self.store.get(f"beat/{following}") if is_there else b""
             except Exception:
                 latest = seen
             silent = 0.0 if latest != seen else silent + _BEAT
@@ -108,12 +109,6 @@ class ProcessGroup:
                 )
                 os.write(2, f"fino: {line}; rank {self.rank} stops.\n".encode())
                 os._exit(1)
-
-    def _has(self, rank: int) -> bool:
-        return bool(self.store.check([f"beat/{rank}"]))
-
-    def leave(self) -> None:
-        self._over.set()
 
 
 @contextmanager
@@ -128,13 +123,8 @@ def join_group(backend: str = "gloo") -> Iterator[ProcessGroup]:
             "torchrun --nproc-per-node 4 -m fino rollout …"
         )
     store, rank, size = next(iter(dist.rendezvous("env://", timeout=timedelta(seconds=60))))
-    dist.init_process_group(
-        backend,
-        store=dist.PrefixStore("ranks", store),
-        rank=rank,
-        world_size=size,
-        timeout=_TIMEOUT,
-    )
+    ranks = dist.PrefixStore("ranks", store)
+    dist.init_process_group(backend, store=ranks, rank=rank, world_size=size, timeout=_TIMEOUT)
     group = ProcessGroup(rank, size, dist.PrefixStore("life", store))
     watcher = threading.Thread(target=group.watch, daemon=True)
     watcher.start()
@@ -148,7 +138,7 @@ def join_group(backend: str = "gloo") -> Iterator[ProcessGroup]:
             time.sleep(_BEAT)  # without torchrun the store lives here, and others still read it
         raise
     finally:
-        group.leave()
+        group._over.set()
         watcher.join(timeout=2 * _BEAT)
         dist.destroy_process_group()
 

@@ -9,11 +9,9 @@ cost no message of their own.  Frames whose halo came with an earlier exchange a
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,24 +21,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from fino.durable import replace
+from fino.given import Given
 from fino.inference.boxes import HIGH, LOW, Box, Mesh, Region, choose_mesh, crop, per_axis, shape
 from fino.inference.local import LocalStep, find_model, like_weights, open_history
 from fino.inference.process_group import ProcessGroup, is_launched, join_group
 from fino.inference.rollout import rollout
-from fino.inference.store import (
-    MemoryStore,
-    TrajectoryStore,
-    allocate,
-    as_array,
-    part_of,
-    writable,
-)
-from fino.inference.tiles import choose_steps_per_halo, compute
+from fino.inference.store import MemoryStore, TrajectoryStore, as_array, create_store, read_frames
+from fino.inference.tiles import Progress, choose_steps_per_halo, compute
 
 __all__ = ["Decomposition", "Halo", "Share", "decompose", "rollout_launched", "rollout_ranks"]
-
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -132,7 +121,7 @@ def rollout_launched(
         share = rollout_ranks(group, model, history, steps, cut, out=out, **settings)
     if group.rank > 0:
         return None
-    return share if out is None else dataclasses.replace(share, frames=as_array(out))
+    return share if out is None else replace(share, frames=as_array(out))
 
 
 def rollout_ranks(
@@ -159,36 +148,16 @@ def rollout_ranks(
     kept = (store.shape[0], steps // every, store.shape[2])
     if out is None:
         mine = torch.empty(*kept, *shape(block), dtype=store.dtype)
-        result = MemoryStore(mine, tuple(start for start, _ in block))
-        timing = rank.march(steps, result, every, progress)
+        timing = rank.march(steps, MemoryStore(mine, _origin(block)), every, progress)
         return Share(mine[0] if alone else mine, block, *timing)
-    whole = (*kept, *store.shape[3:])
-    with (
-        _common_file(group, out, whole[1:] if alone else whole, store.dtype) as part,
-        writable(part, step.domain.dims) as file,
-    ):
+    whole, wait = (*kept, *store.shape[3:]), dist.barrier
+    with create_store(out, whole, store.dtype, alone=alone, rank=group.rank, wait=wait) as file:
         timing = rank.march(steps, file, every, progress)
     return Share(None, block, *timing)
 
 
-@contextmanager
-def _common_file(
-    group: ProcessGroup, out: str | Path, shape: Sequence[int], dtype: torch.dtype
-) -> Iterator[Path]:
-    """One file for all ranks: the first allocates it, and names it when all have written."""
-    part = part_of(out)
-    first = group.rank == 0
-    try:
-        if first:
-            allocate(part, shape, dtype)
-        dist.barrier()
-        yield part
-        dist.barrier()
-        if first:
-            replace(part, Path(out))
-    finally:
-        if first:
-            part.unlink(missing_ok=True)
+def _origin(box: Box) -> tuple[int, ...]:
+    return tuple(start for start, _ in box)
 
 
 class _Rank:
@@ -207,12 +176,9 @@ class _Rank:
         width = step.locality.halo(cut.steps_per_halo)
         self.halo = Halo(cut.mesh, group.rank, width, group.lost)
         self.samples = range(store.shape[0])
-        first = store.shape[1] - step.history
-        known = [
-            torch.stack([store.read(s, first + t, self.halo.block) for t in range(step.history)])
-            for s in self.samples
-        ]
-        self.recent = self.halo.room(like_weights(torch.stack(known), step.step))
+        last = range(store.shape[1] - step.history, store.shape[1])
+        known = [read_frames(store, sample, last, self.halo.block) for sample in self.samples]
+        self.recent = self.halo.room(like_weights(Given(torch.stack(known)), step.step).history)
         self.waited = 0.0
 
     def march(
@@ -249,11 +215,11 @@ class _Rank:
         return frames
 
     def _compute(self, boxes: Sequence[Box], times: range, frames: Tensor) -> None:
-        window = MemoryStore(self.recent, tuple(start for start, _ in self.halo.window))
-        target = MemoryStore(frames, tuple(start for start, _ in self.halo.block))
+        window = MemoryStore(self.recent, _origin(self.halo.window))
+        target = MemoryStore(frames, _origin(self.halo.block))
 
         def past(sample: int, box: Box) -> Tensor:
-            return torch.stack([window.read(sample, t, box) for t in range(self.step.history)])
+            return read_frames(window, sample, range(self.step.history), box)
 
         def write(sample: int, time: int, box: Box, values: Tensor) -> None:
             target.write(sample, time - times.start, box, values)

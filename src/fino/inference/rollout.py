@@ -10,7 +10,7 @@ Every one of them gives the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -21,16 +21,9 @@ import torch
 
 from fino.given import Given
 from fino.inference.boxes import Box, Region, as_box, cells, shape
-from fino.inference.local import (
-    LocalStep,
-    find_model,
-    like_weights,
-    local_step,
-    open_history,
-    space_dims,
-)
-from fino.inference.store import create_store, finish, open_store
-from fino.inference.tiles import BoxAt, Plan, Timeline, Work, choose_plan, march
+from fino.inference.local import LocalStep, find_model, like_weights, local_step, open_history
+from fino.inference.store import create_store, finish, open_store, read_frames
+from fino.inference.tiles import BoxAt, Plan, Progress, Timeline, Work, choose_plan, march
 from fino.model.rollout import frames
 from fino.model.rollout import rollout as plain_rollout
 from fino.shapes import Trajectory
@@ -47,7 +40,7 @@ def rollout(
     region: Region | None = None,
     out: str | Path | None = None,
     every: int = 1,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Trajectory | np.memmap:
     """Predict `steps` frames: (b, K, c, *space) → (b, steps, c, *space).
 
@@ -121,18 +114,13 @@ def _rollout_whole(
     steps: int,
     out: str | Path | None,
     every: int,
-    progress: Callable[[float], None] | None,
+    progress: Progress | None,
 ) -> Trajectory | np.memmap:
     """Whole frames one after another, for any stepper; memory for the history and one frame."""
-    store, alone = open_store(history, space_dims(model))
+    store, alone = open_store(history, getattr(model, "grid", None))
     samples, known, *_ = store.shape
     whole = tuple((0, n) for n in store.shape[3:])
-    recent = torch.stack(
-        [
-            torch.stack([store.read(sample, time, whole) for time in range(known)])
-            for sample in range(samples)
-        ]
-    )
+    recent = torch.stack([read_frames(store, i, range(known), whole) for i in range(samples)])
     given = replace(history, history=recent) if isinstance(history, Given) else Given(recent)
     given = like_weights(given, model)
     kept = (samples, steps // every, *store.shape[2:])

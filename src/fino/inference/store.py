@@ -1,8 +1,8 @@
 """Trajectory stores: frames over a domain, read and written box by box, in memory or on disk.
 
-    store, alone = open_store("state.npy", dims=2)      (t, c, *space) or (b, t, c, *space)
-    with create_store("out.h5", shape, dtype) as store: (b, t, c, *space)
-        store.write(sample, time, box, values)          values (c, *box)
+    store, alone = open_store("state.npy", grid)         (t, c, *space) or (b, t, c, *space)
+    with create_store("out.h5", shape, dtype) as store:  (b, t, c, *space)
+        store.write(sample, time, box, values)           values (c, *box)
 
 Files are .npy, or HDF5: `file.h5`, or `file.h5:name` where it holds several arrays.  They are
 read and written row by row and never through a memory map, whose pages count as memory of the
@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 import mmap
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,8 +25,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fino.data.dataset import Sample
 from fino.durable import replace
-from fino.inference.boxes import Box, shape, unwrap
+from fino.grid import Grid
+from fino.inference.boxes import Box, Slices, shape, unwrap
 from fino.shapes import Trajectory
 
 __all__ = [
@@ -34,20 +36,16 @@ __all__ = [
     "FileStore",
     "MemoryStore",
     "TrajectoryStore",
-    "allocate",
     "as_array",
     "create_store",
     "finish",
     "open_store",
-    "part_of",
-    "writable",
+    "read_frames",
 ]
 
 #: The name of the array in the HDF5 files that are written here.
 NAME = "u"
 _HDF5 = (".h5", ".hdf5")
-
-Slices = tuple[slice, ...]
 
 
 class TrajectoryStore(Protocol):
@@ -62,6 +60,11 @@ class TrajectoryStore(Protocol):
     def read(self, sample: int, time: int, box: Box) -> Tensor: ...
 
     def write(self, sample: int, time: int, box: Box, values: Tensor) -> None: ...
+
+
+def read_frames(store: TrajectoryStore, sample: int, times: Iterable[int], box: Box) -> Tensor:
+    """Some frames of a box: (t, c, *box)."""
+    return torch.stack([store.read(sample, time, box) for time in times])
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,14 +195,15 @@ def _as_tensor(array: np.ndarray) -> Tensor:
 
 
 def open_store(
-    source: Any, dims: int | None, name: str = "history"
+    source: Any, grid: Grid | None, name: str = "history"
 ) -> tuple[TrajectoryStore, bool]:
     """Frames to read, and whether they came without a batch.
 
     `source` is a tensor, an array, a file name, or what has a `.history`: a sample, a `Given`.
-    Without `dims` axes of space to tell, all but samples have a batch.
+    Where no grid tells the axes of space, all but samples have a batch.
     """
-    if hasattr(source, "future"):
+    dims = None if grid is None else grid.dims
+    if isinstance(source, Sample):
         dims = source.history.dim() - 2
     source = getattr(source, "history", source)
     if isinstance(source, (MemoryStore, FileStore, ArrayStore)):
@@ -245,47 +249,40 @@ def create_store(
     *,
     alone: bool = False,
     scratch: bool = False,
+    rank: int = 0,
+    wait: Callable[[], Any] = lambda: None,
 ) -> Iterator[TrajectoryStore]:
     """Room for frames (b, t, c, *space), in memory or in a file named `target`.
 
     The file gets its name when nothing went wrong; `alone` leaves out the batch in it.
-    `scratch` is room for a while, beside the file.
+    `scratch` is room for a while, beside the file.  Several processes fill one file if each says
+    its `rank` and how to `wait` for the others.
     """
     if target is None:
         yield MemoryStore(torch.empty(tuple(shape), dtype=dtype))
         return
     target = Path(target)
-    part = part_of(target.with_name(f"ring.{target.stem}.npy") if scratch else target)
-    try:
-        allocate(part, shape[1:] if alone else shape, dtype)
-        with writable(part, len(shape) - 3) as store:
-            yield store
-        if not scratch:
-            replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-@contextmanager
-def writable(path: Path, dims: int) -> Iterator[FileStore]:
-    """A file that was allocated here, to write to."""
-    store, _ = _open_file(path, dims, "result", writable=True)
-    assert isinstance(store, FileStore)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-def part_of(target: str | Path) -> Path:
-    """The name of a file while it is being written, the same for every process."""
-    target = Path(target)
     if target.suffix not in (".npy", *_HDF5):
         raise ValueError(f"out should end in .npy or .h5, got '{target.name}'.")
-    return target.with_name(f".part.{target.name}")
+    name = f"ring.{target.stem}.npy" if scratch else target.name
+    part = target.with_name(f".part.{name}")
+    try:
+        if rank == 0:
+            _allocate(part, shape[1:] if alone else shape, dtype)
+        wait()
+        store, _ = _open_file(part, len(shape) - 3, "result", writable=True)
+        assert isinstance(store, FileStore)
+        with closing(store):
+            yield store
+        wait()
+        if rank == 0 and not scratch:
+            replace(part, target)
+    finally:
+        if rank == 0:
+            part.unlink(missing_ok=True)
 
 
-def allocate(path: Path, shape: Sequence[int], dtype: torch.dtype) -> None:
+def _allocate(path: Path, shape: Sequence[int], dtype: torch.dtype) -> None:
     """Make a file of the right size; what nobody writes takes no room on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     array_type = torch.empty(0, dtype=dtype).numpy().dtype
@@ -352,23 +349,17 @@ def _hdf5_array(file: Any, path: Path, name: str | None) -> Any:
 
 
 def _npy_header(path: Path) -> tuple[tuple[int, ...], np.dtype, int]:
-    with path.open("rb") as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            reader = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }[version]
-            shape, fortran, dtype = reader(file)
-        except (ValueError, KeyError):
-            raise ValueError(f"{path} is not a .npy file that can be read here.") from None
-        if fortran:
-            raise ValueError(
-                f"{path} is in Fortran order. Save it with np.save(path, np.ascontiguousarray(u))."
-            )
-        if dtype.kind != "f":
-            raise ValueError(f"{path} should hold real numbers, got {dtype}.")
-        return shape, dtype, file.tell()
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except ValueError:
+        raise ValueError(f"{path} is not a .npy file that can be read here.") from None
+    if not array.flags.c_contiguous:
+        raise ValueError(
+            f"{path} is in Fortran order. Save it with np.save(path, np.ascontiguousarray(u))."
+        )
+    if array.dtype.kind != "f":
+        raise ValueError(f"{path} should hold real numbers, got {array.dtype}.")
+    return array.shape, array.dtype, array.offset
 
 
 def _with_batch(size: Sequence[int], dims: int | None, name: str) -> tuple[tuple[int, ...], bool]:

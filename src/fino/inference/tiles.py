@@ -18,14 +18,15 @@ from torch import Tensor
 
 from fino.inference.boxes import Box, cells, crop, intersect, per_axis
 from fino.inference.local import LocalStep, Past, local_network
-from fino.inference.store import MemoryStore, TrajectoryStore
+from fino.inference.store import MemoryStore, TrajectoryStore, read_frames
 from fino.shapes import Field, expect
 
 __all__ = [
     "BATCH_CELLS",
-    "MORE_CELLS",
+    "LARGER_WINDOW",
     "BoxAt",
     "Plan",
+    "Progress",
     "Timeline",
     "Work",
     "apply",
@@ -36,12 +37,10 @@ __all__ = [
     "march",
 ]
 
+#: A halo of several steps may make the largest window so many times that of one step.
+LARGER_WINDOW = 1.125
 #: The most steps that a halo carries.
 _MOST_STEPS = 16
-#: A halo of several steps may compute this share more cells than halos of one step do…
-MORE_CELLS = 0.05
-#: …in a largest window of at most this many times the cells.
-_LARGER_WINDOW = 1.5
 #: Tiles are computed together up to this many cells.
 BATCH_CELLS = 2**16
 
@@ -82,34 +81,32 @@ def choose_plan(
         return step.domain.cut(step.domain.whole, size, step.locality.halo(count))
 
     count = choose_steps_per_halo(step, cut, steps)
-    tiles = cut(count)
-    largest = max(cells(step.windows(box, count)[0]) for box in tiles)
-    batch = max(1, min(BATCH_CELLS // largest, samples * len(tiles)))
-    return Plan(size, count, batch)
+    largest = _largest_window(step, cut(count), count)
+    return Plan(size, count, max(1, min(BATCH_CELLS // largest, samples * len(cut(count)))))
 
 
 def choose_steps_per_halo(step: LocalStep, cut: Callable[[int], Sequence[Box]], steps: int) -> int:
     """How many steps a halo carries, for tiles and for the blocks of processes alike.
 
-    As many as compute at most `MORE_CELLS` more cells than one step a halo, in windows not much
-    larger, and at most 16.  One step a halo computes the fewest cells, and a network spends
-    nearly all of its time on them.  A wider halo is read, or sent, less often, which matters for
-    fields on disk and for slow networks.  So it is widened as far as it costs almost nothing.
+    As many as make windows at most `LARGER_WINDOW` times as large as one step does, up to 16.
+    One step a halo computes the fewest cells, and a network spends nearly all of its time on
+    them.  A wider halo is read, or sent, less often, which pays for fields on disk and slow
+    messages.  So it is widened as far as that costs little: windows shrink from step to step, and
+    a last one that is an eighth larger means about a twentieth more cells.
 
     `cut(k)` gives the boxes for k steps a halo, none where it cannot carry so many.
     """
-    boxes = cut(1)
-    least = count_computed(step, boxes, 1)
-    room = _LARGER_WINDOW * max(cells(step.windows(box, 1)[0]) for box in boxes)
-    for count in range(2, min(_MOST_STEPS, steps) + 1):
+    most = max(1, min(_MOST_STEPS, steps))
+    room = LARGER_WINDOW * _largest_window(step, cut(1), 1)
+    for count in range(2, most + 1):
         boxes = cut(count)
-        if (
-            not boxes
-            or max(cells(step.windows(box, count)[0]) for box in boxes) > room
-            or count_computed(step, boxes, count) > (1 + MORE_CELLS) * count * least
-        ):
+        if not boxes or _largest_window(step, boxes, count) > room:
             return count - 1
-    return max(1, min(_MOST_STEPS, steps))
+    return most
+
+
+def _largest_window(step: LocalStep, boxes: Iterable[Box], steps: int) -> int:
+    return max(cells(step.domain.grow(box, step.locality.halo(steps))) for box in boxes)
 
 
 def count_computed(step: LocalStep, boxes: Iterable[Box], steps: int) -> int:
@@ -132,21 +129,14 @@ class Timeline:
     region: Box = ()
     every: int = 1
 
-    @property
-    def samples(self) -> range:
-        return range(self.history.shape[0])
-
     def past(self, sample: int, time: int, count: int, window: Box) -> Tensor:
         """The `count` frames before `time`: (count, c, *window)."""
         known, slots = self.history.shape[1], self.recent.shape[1]
-        return torch.stack(
-            [
-                self.history.read(sample, known + t, window)
-                if t < 0
-                else self.recent.read(sample, t % slots, window)
-                for t in range(time - count, time)
-            ]
-        )
+        places = [
+            (self.history, known + t) if t < 0 else (self.recent, t % slots)
+            for t in range(time - count, time)
+        ]
+        return torch.stack([store.read(sample, at, window) for store, at in places])
 
     def write(self, sample: int, time: int, box: Box, values: Tensor, needed: bool) -> None:
         """Keep a tile of a frame; `needed` says whether a later step reads it."""
@@ -186,40 +176,30 @@ def march(
     That is the whole domain at every time, or a box that changes with time: the light cone of a
     region narrows towards it, that of an edit widens.
     """
-    samples = timeline.samples
-    work = _blocks(step, steps, plan, box_at or (lambda time: step.domain.whole))
-    total = sum(count_computed(step, tiles, count) for _, count, tiles in work)
+    domain, count = step.domain, plan.steps_per_halo
+    samples = range(timeline.history.shape[0])
+    blocks = [range(start, min(start + count, steps)) for start in range(0, steps, count)]
+
+    def tiles(times: range) -> tuple[Box, ...]:
+        box = box_at(times[-1]) if box_at else domain.whole
+        return domain.cut(box, plan.tile, step.locality.halo(len(times)))
+
+    total = sum(count_computed(step, tiles(times), len(times)) for times in blocks)
     done = 0
-    for start, count, tiles in work:
-        end = start + count
+    for times in blocks:
 
-        def past(sample: int, window: Box, start: int = start) -> Tensor:
-            return timeline.past(sample, start, step.history, window)
+        def past(sample: int, window: Box, times: range = times) -> Tensor:
+            return timeline.past(sample, times.start, step.history, window)
 
-        def write(sample: int, time: int, box: Box, values: Tensor, end: int = end) -> None:
+        def write(sample: int, time: int, box: Box, values: Tensor, end: int = times.stop) -> None:
             needed = end < steps and time >= end - step.history
             timeline.write(sample, time, box, values, needed)
 
-        for computed in compute(step, tiles, samples, range(start, end), past, write, plan.batch):
+        for computed in compute(step, tiles(times), samples, times, past, write, plan.batch):
             done += computed
             if progress:
                 progress(done / (total * len(samples)))
-    return Work(total, steps * cells(step.domain.whole))
-
-
-def _blocks(
-    step: LocalStep, steps: int, plan: Plan, box_at: BoxAt
-) -> list[tuple[int, int, tuple[Box, ...]]]:
-    """(first time, number of steps, tiles) of each block; equal tiles are kept once."""
-    known: dict[tuple[Box, int], tuple[Box, ...]] = {}
-    blocks = []
-    for start in range(0, steps, plan.steps_per_halo):
-        count = min(plan.steps_per_halo, steps - start)
-        box = box_at(start + count - 1)
-        if (box, count) not in known:
-            known[box, count] = step.domain.cut(box, plan.tile, step.locality.halo(count))
-        blocks.append((start, count, known[box, count]))
-    return blocks
+    return Work(total, steps * cells(domain.whole))
 
 
 @torch.no_grad()
@@ -270,12 +250,12 @@ def apply(
 
     def write(sample: int, time: int, box: Box, values: Tensor) -> None:
         if not result:
-            whole = values.new_empty(x.shape[0], 1, values.shape[0], *x.shape[2:])
-            result.append(MemoryStore(whole))
+            size = (x.shape[0], 1, values.shape[0], *x.shape[2:])
+            result.append(MemoryStore(values.new_empty(size)))
         result[0].write(sample, time, box, values)
 
     def past(sample: int, window: Box) -> Tensor:
-        return store.read(sample, 0, window).unsqueeze(0)
+        return read_frames(store, sample, [0], window)
 
     size = per_axis(tile, step.domain.dims)
     tiles = step.domain.cut(step.domain.whole, size, step.locality.halo())

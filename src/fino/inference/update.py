@@ -10,7 +10,7 @@ steps later: outside that cone the old frames stay true and are only read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +23,7 @@ from torch import Tensor
 from fino.inference.boxes import Box, Region, as_box, per_axis
 from fino.inference.local import LocalStep, find_model, open_history
 from fino.inference.store import TrajectoryStore, create_store, finish, open_store
-from fino.inference.tiles import BoxAt, Plan, Timeline, Work, march
+from fino.inference.tiles import BoxAt, Plan, Progress, Timeline, Work, march
 from fino.shapes import Trajectory
 
 __all__ = ["Update", "changed", "update"]
@@ -53,7 +53,7 @@ def update(
     *,
     tile: int | Sequence[int] | None = None,
     out: str | Path | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Update:
     """The trajectory that follows from an edited history, given the one from before the edit.
 
@@ -69,7 +69,7 @@ def update(
     model = find_model(run)
     step, store, alone = open_history(model, history)
     dims, points = step.domain.dims, step.domain.points
-    old, _ = open_store(trajectory, dims, "trajectory")
+    old, _ = open_store(trajectory, model.grid, "trajectory")
     if (store.shape[0], *store.shape[2:]) != (old.shape[0], *old.shape[2:]):
         raise ValueError(
             f"trajectory should continue the history {store.shape}, got {old.shape}: batch, "
