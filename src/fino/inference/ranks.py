@@ -3,7 +3,7 @@
     read own block → exchange K frames → ( step k times → keep own block → exchange k frames )*
 
 Axis by axis, each rank sends its faces to the two neighbours on that axis and receives theirs.
-The second axis sends what the first one brought along with it: corners travel in two hops and
+The second axis also sends what arrived along the first: corners travel in two hops and
 cost no message of their own.  Frames whose halo came with an earlier exchange are not sent again.
 """
 
