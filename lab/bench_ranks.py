@@ -86,7 +86,6 @@ def work(points: int, steps: int, steps_per_halo: int | None, answer: str) -> No
     """What every process of a job does; the first writes what was found."""
     import torch
 
-    from fino.allocator import keep_freed_memory
     from fino.inference.costs import measured
     from fino.inference.decomposed import rollout_share
     from fino.inference.local import local_stepper
@@ -94,6 +93,7 @@ def work(points: int, steps: int, steps_per_halo: int | None, answer: str) -> No
     from fino.inference.plan_ranks import plan_ranks
     from fino.inference.processes import alone_or_joined
     from fino.inference.tiles import shape
+    from fino.machine import keep_freed_memory
     from lab.bench_tiles import bench_model
 
     torch.set_num_threads(1)

@@ -11,9 +11,9 @@ import pytest
 
 import fino
 from fino.evaluation.evaluate import evaluate
-from fino.evaluation.runs import data_of_run
 from fino.report.page import write_report
 from fino.report.reproduce import train_command
+from fino.report.score_words import describe_verdict
 from fino.training.overrides import parse_overrides
 
 
@@ -90,7 +90,7 @@ def test_the_numbers_on_the_page_are_those_of_the_scores(line):
     for score in scores.metrics.values():
         assert f"{score.value:.3g}" in text
     assert scores.model["sha256"] in text and scores.data["sha256"] in text
-    assert scores.verdict["sentence"] in text
+    assert describe_verdict(scores) in text
 
 
 def test_words_from_the_data_cannot_become_markup(line):
@@ -113,7 +113,7 @@ def test_the_training_command_leads_to_the_same_model(line):
     folder, scores, _ = line
     words = train_command("waves.h5", scores.model, folder).split()
     tables = parse_overrides(words[words.index("--model") + 2 : words.index("--out")])
-    again = fino.build("fino", data_of_run(folder), **tables["model"])
+    again = fino.build("fino", fino.Run(folder).data, **tables["model"])
     assert again.network.settings.model_dump(mode="json") == scores.model["network"]
     assert again.settings.model_dump(mode="json") == scores.model["emulator"]
     assert tables["train"] == {"minutes": 1.0}

@@ -18,7 +18,7 @@ from fino.metrics.bootstrap import interval
 from fino.metrics.scores import Score
 from fino.metrics.spectrum import spectrum
 
-__all__ = ["Predict", "Tally", "tallied"]
+__all__ = ["Predict", "Tally", "tally_all"]
 
 #: Values in one chunk of trajectories: enough to keep the machine busy, not to fill it.
 _CHUNK = 2**23
@@ -88,21 +88,21 @@ class Tally:
         return series
 
 
-def tallied(
+def tally_all(
     predictors: dict[str, Predict],
     part: Part,
-    protocol: tuple[int, int],
+    shown: int,
     weights: Tensor | None = None,
     batch: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[dict[str, Tally], Tensor, dict[str, str]]:
     """Score every predictor on the whole part, reading it once.
 
-    The tallies, the truth's energy in the last frame (n, c, k), and what could not predict with
-    the reason.  A `batch` tallies PDEBench's convention as well.
+    The first `shown` frames are given, the others predicted.  Returns the tallies, the truth's
+    energy in the last frame (n, c, k), and what could not predict with the reason.  A `batch`
+    tallies PDEBench's convention as well.
     """
-    shown, steps = protocol
-    points = part.data.grid.points
+    points, steps = part.data.grid.points, part.frames - shown
     metrics = [m for m in METRICS.values() if m.applies_to(points, steps, weights is not None)]
     tallies = {name: Tally(metrics, weights) for name in predictors}
     skipped: dict[str, str] = {}
@@ -132,5 +132,5 @@ def _chunks(part: Part, shown: int, batch: int | None) -> Iterator[tuple[Tensor,
     each = max(1, math.prod(part.shape[1:]))
     size = batch or max(1, _CHUNK // each)
     for start in range(0, len(part), size):
-        frames = part.read(range(start, min(start + size, len(part))))
-        yield frames[:, :shown], frames[:, shown:]
+        given, future = part.begin(range(start, min(start + size, len(part))), shown)
+        yield given.history, future

@@ -10,16 +10,19 @@ from fino.metrics.errors import (
     correlation_time,
     error_over_time,
     fourier_error,
+    frame_nrmse,
     max_error,
     metric_named,
     nrmse,
     rmse,
-    score,
 )
+from fino.metrics.scores import Score, Scores, score
 
 __all__ = [
     "METRICS",
     "Metric",
+    "Score",
+    "Scores",
     "area_weights",
     "boundary_rmse",
     "conserved_error",
@@ -27,6 +30,7 @@ __all__ = [
     "correlation_time",
     "error_over_time",
     "fourier_error",
+    "frame_nrmse",
     "max_error",
     "metric_named",
     "nrmse",

@@ -31,13 +31,13 @@ import torch
 
 from fino.durable import write_whole
 from fino.evaluation.evaluate import evaluate
+from fino.machine import threads
 from fino.recipe.findings import findings
 from fino.recipe.plan import Experiment, plan
 from fino.recipe.sources import make, opened
 from fino.recipe.steps import Ledger, Step, file_hash
 from fino.recipe.training import Order, train_case, train_together
 from fino.report.page import write_report
-from fino.training.threads import threads
 
 __all__ = ["Experiment", "Outcome", "carry_out", "in_the_way", "plan"]
 

@@ -100,19 +100,19 @@ def train(
         horizon = horizon_at(share, longest, settings.grow_from)
 
         batch = draw_batch(part, emulator, settings, state.step, horizon, rows)
-        processes.heed(batch_complaint(batch, state.step))
+        processes.stop_on(batch_complaint(batch, state.step))
         batch = batch.to(settings.device)
 
         state.optimizer.zero_grad()
         with torch.autocast("cuda", torch.bfloat16, enabled=settings.mixed):
             loss = unroll(batch.history, batch.future, batch.static, batch.inner)
-        processes.heed(loss_complaint(loss, batch, emulator, state.step))
+        processes.stop_on(loss_complaint(loss, batch, emulator, state.step))
         loss.backward()
         processes.average_gradients(emulator)
         norm = _clip(emulator, settings.clip)
-        processes.heed(gradient_complaint(norm, batch, emulator, state.step))
+        processes.stop_on(gradient_complaint(norm, batch, emulator, state.step))
         state.optimizer.step(learning_rate)
-        processes.heed(update_complaint(emulator, state.step))
+        processes.stop_on(update_complaint(emulator, state.step))
         _average(state, settings.average)
 
         state.step += 1
