@@ -1,10 +1,10 @@
 """What an earlier version wrote still opens: a data file, a run folder, a model folder, scores.
 
-    tests/fixtures/before/       written by fino 0.1.0 before its modules were renamed
-      advection.h5               eight samples
-      run/                       twenty steps of a small FINO, with scores of the first format
-      stencil-model/             an untrained model
-      stencil-step.npy           its step from the first test sample
+tests/fixtures/before/       written by fino 0.1.0 before its modules were renamed
+  advection.h5               eight samples
+  run/                       twenty steps of a small FINO, with scores of the first format
+  stencil-model/             an untrained model
+  stencil-step.npy           its step from the first test sample
 """
 
 from __future__ import annotations

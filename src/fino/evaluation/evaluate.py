@@ -25,12 +25,14 @@ from torch import Tensor
 import fino
 from fino.data.dataset import Dataset, Part, Task
 from fino.evaluation.tally import Predict, Tally, tally_all
+from fino.given import Given
 from fino.machine import describe_machine, peak_memory
 from fino.metrics import METRICS, area_weights
 from fino.metrics.bootstrap import resample
 from fino.metrics.scores import Scores
-from fino.model.baselines import baselines_for
+from fino.model.baselines import Baseline, baselines_for
 from fino.model.cost import multiply_adds, parameters
+from fino.model.rollout import take_step
 from fino.training.run import Run, find_run
 
 __all__ = ["COMPARED", "TOLERANCE", "Reproduction", "evaluate", "reproduce"]
@@ -79,7 +81,7 @@ def evaluate(
     # Baselines are fitted on the training part, which test data solved again do not have.
     fitted = baselines_for(run.data, task.shown) if baselines and len(run.data.train) else {}
     predictors: dict[str, Predict] = {"model": run.predict}
-    predictors |= {name: baseline.trajectory for name, baseline in fitted.items()}
+    predictors |= {name: _predict_with(baseline) for name, baseline in fitted.items()}
     tallies, truth_energy, skipped = tally_all(
         predictors,
         scored,
@@ -101,7 +103,7 @@ def evaluate(
         convention=convention if convention == "fino" else f"pdebench, batch {batch}",
         versions=_versions(),
         command=command,
-        cost=_cost(run, scored.read([0], 0, task.shown), fitted),
+        cost=_cost(run, scored.begin([0], task.shown)[0], fitted),
         when={
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - began, 3),
@@ -183,6 +185,10 @@ def reproduce(
         run, samples=samples, baselines=False, progress=lambda share: show((1 + share) / 2)
     )
     return Reproduction(run.name, today, known)
+
+
+def _predict_with(baseline: Baseline) -> Predict:
+    return lambda given, steps: baseline.trajectory(given.history, steps)
 
 
 def _choose_part(data: Dataset, part: str, samples: int | None) -> Part:
@@ -286,19 +292,19 @@ def _data_facts(data: Dataset, part: Part, task: Task) -> dict[str, Any]:
     }
 
 
-def _cost(run: Run, history: Tensor, baselines: dict[str, Any]) -> dict[str, Any]:
-    """What a step costs for one sample, (1, K, c, *space), and what training cost.
+def _cost(run: Run, given: Given, baselines: dict[str, Any]) -> dict[str, Any]:
+    """What a step costs for one sample, and what training cost.
 
     Counts are exact.  Times are medians on this machine, which may be busy: compare them inside
     one run (`python -m lab bench speed`), not between runs.
     """
     model = run.model
-    cost: dict[str, Any] = {"seconds_per_step": _seconds_per_step(model, history)}
+    cost: dict[str, Any] = {"seconds_per_step": _seconds_per_step(model, given)}
     network = getattr(model, "network", None)
     if isinstance(network, torch.nn.Module):
         cost["parameters"] = parameters(network)
         inputs = model.settings.inputs(model.grid)
-        cost["multiply_adds"] = multiply_adds(network, (1, inputs, *history.shape[3:]))
+        cost["multiply_adds"] = multiply_adds(network, (1, inputs, *given.space))
     cost["peak_memory_bytes"] = peak_memory()
     if run.results_folder is not None:
         cost["training_cpu_seconds"] = run.metrics[-1]["cpu_seconds"] if run.metrics else None
@@ -309,17 +315,17 @@ def _cost(run: Run, history: Tensor, baselines: dict[str, Any]) -> dict[str, Any
     return {**cost, "machine": describe_machine()}
 
 
-def _seconds_per_step(stepper: Any, history: Tensor) -> float:
+def _seconds_per_step(stepper: Any, given: Given) -> float:
     """The median wall time of one step; the first, which warms up, is not counted."""
-    needed = getattr(stepper, "history", history.shape[1])
+    history = given.history
     has_weights = isinstance(stepper, torch.nn.Module)
     weight = next(stepper.parameters(), history) if has_weights else history
-    shown = history[:, history.shape[1] - needed :].to(weight.device)
+    given = given.last(getattr(stepper, "history", history.shape[1])).to(weight.device)
     times = []
     with torch.no_grad():
         for _ in range(_REPEATS + 1):
             began = time.perf_counter()
-            stepper(shown)
+            take_step(stepper, given)
             times.append(time.perf_counter() - began)
     return statistics.median(times[1:])
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fino.data.dataset import Part
+from fino.given import Given
 from fino.metrics import METRICS, Metric, pdebench
 from fino.metrics.bootstrap import interval
 from fino.metrics.scores import Score
@@ -25,8 +26,8 @@ _CHUNK = 2**23
 #: Values that are scored at a time: they and what metrics make of them stay in the cache, which
 #: is several times faster than scoring a whole chunk at once.
 _PIECE = 2**18
-#: (history from the first frame on, steps) → the predicted frames.
-Predict = Callable[[Tensor, int], Tensor]
+#: (what is given, with the history from the first frame on; steps) → the predicted frames.
+Predict = Callable[[Given, int], Tensor]
 
 
 class Tally:
@@ -108,10 +109,10 @@ def tally_all(
     skipped: dict[str, str] = {}
     energy: list[Tensor] = []
     done = 0
-    for past, truth in _chunks(part, shown, batch):
+    for given, truth in _chunks(part, shown, batch):
         for name in list(tallies):
             try:
-                prediction = predictors[name](past, steps)
+                prediction = predictors[name](given, steps)
             except ValueError as error:
                 if name == "model":
                     raise
@@ -128,9 +129,8 @@ def tally_all(
     return tallies, torch.cat(energy), skipped
 
 
-def _chunks(part: Part, shown: int, batch: int | None) -> Iterator[tuple[Tensor, Tensor]]:
+def _chunks(part: Part, shown: int, batch: int | None) -> Iterator[tuple[Given, Tensor]]:
     each = max(1, math.prod(part.shape[1:]))
     size = batch or max(1, _CHUNK // each)
     for start in range(0, len(part), size):
-        given, future = part.begin(range(start, min(start + size, len(part))), shown)
-        yield given.history, future
+        yield part.begin(range(start, min(start + size, len(part))), shown)

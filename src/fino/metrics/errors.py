@@ -23,7 +23,7 @@ from torch import Tensor
 from fino.grid import Grid
 from fino.metrics.spectrum import BANDS, amplitude, bands_of
 from fino.settings import did_you_mean
-from fino.shapes import Field, Trajectory, expect
+from fino.shapes import Trajectory, expect
 
 __all__ = [
     "METRICS",
@@ -35,7 +35,6 @@ __all__ = [
     "correlation_time",
     "error_over_time",
     "fourier_error",
-    "frame_nrmse",
     "max_error",
     "metric_named",
     "nrmse",
@@ -52,25 +51,17 @@ def rmse(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> 
     return _rms(_error(prediction, truth), weights)
 
 
-def nrmse(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:
+def nrmse(
+    prediction: Trajectory, truth: Trajectory, weights: Weights = None, smallest: float = 0.0
+) -> Tensor:
     """Error relative to the truth's own size: (b, t, c, *space) ×2 → (b, t, c).
 
-    Zero is perfect; one is no better than predicting zero everywhere.
+    Zero is perfect; one is no better than predicting zero everywhere.  A truth smaller than
+    `smallest` counts as that large.
     """
     error, size = _rms(_error(prediction, truth), weights), _rms(truth, weights)
     # A field that is zero and predicted to be zero is not wrong.
-    return torch.where(error == 0, 0.0, error / size)
-
-
-def frame_nrmse(error: Field, truth: Field, smallest: float = 1e-12) -> Tensor:
-    """nRMSE of one frame from its error, as validation needs it: (b, c, *space) ×2 → (b, c).
-
-    A truth below `smallest` counts as `smallest`, so that validation compares finite numbers;
-    `nrmse` divides by the truth as it is.
-    """
-    size = truth.double().flatten(start_dim=2).square().mean(dim=2).sqrt()
-    rms = error.double().flatten(start_dim=2).square().mean(dim=2).sqrt()
-    return rms / size.clamp_min(smallest)
+    return torch.where(error == 0, 0.0, error / size.clamp_min(smallest))
 
 
 def max_error(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:

@@ -97,16 +97,16 @@ def scene_of(run: Run, sample: int = 0) -> Scene:
         raise ValueError(f"The test part has samples 0 to {len(part) - 1}, not {sample}.")
     task = data.task(getattr(run.model, "history", None))
     shown, steps = task.shown, task.steps
-    frames = part.read([sample])
-    predicted = run.predict(frames[:, :shown], steps)
+    given, future = part.begin([sample], shown)
+    predicted = run.predict(given, steps)
     return Scene(
-        truth=frames[0, shown:].numpy(),
+        truth=future[0].numpy(),
         prediction=predicted[0].numpy(),
         times=data.card.start + data.dt * np.arange(shown, shown + steps),
         grid=data.grid,
         fields=data.fields,
         units=data.card.units,
-        given=frames[0, 0].numpy() if data.steady else None,
+        given=given.history[0, 0].numpy() if data.steady else None,
         steady=data.steady,
         sphere=data.card.area_weighted,
         model=run.model_name,

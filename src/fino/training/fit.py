@@ -18,7 +18,7 @@ from fino.machine import keep_freed_memory, threads
 from fino.model.emulator import Emulator
 from fino.model.store import load, save
 from fino.training.checkpoint import has_checkpoint, read_checkpoint, write_checkpoint
-from fino.training.choices import settled
+from fino.training.choices import choose_settings
 from fino.training.journal import Journal
 from fino.training.loop import Happened, State, begin, train
 from fino.training.processes import Processes, join_processes
@@ -54,7 +54,7 @@ def fit(
     data given, so that fino.evaluate(run) and fino.report(run) read nothing again.
     """
     chosen = TrainingSettings(minutes=minutes, **settings)
-    chosen = settled(chosen, model, data)
+    chosen = choose_settings(chosen, model, data)
     folder = (
         Path(out) if out is not None else _free_folder(f"{data.card.name}-{model.settings.model}")
     )

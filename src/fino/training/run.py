@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.data.open import open as open_data
+from fino.given import Given
 from fino.inference.rollout import rollout as inference_rollout
 from fino.metrics.scores import Scores
 from fino.model import pretrained as shipped
@@ -223,15 +224,15 @@ class Run:
         reach = f"{cells[0]} cells" if cells[0] is not None else "the whole field"
         return f"{self.card['title']}: nRMSE {error:.3g}, sees {reach}"
 
-    def predict(self, history: Tensor, steps: int) -> Tensor:
-        """Roll out on the model's own device, in its mode for use: (b, K, …) → (b, steps, …)."""
+    def predict(self, given: Given, steps: int) -> Tensor:
+        """Roll out on the model's own device, in its mode for use: → (b, steps, c, *space)."""
         if not isinstance(self.model, nn.Module):
-            return plain_rollout(self.model, history, steps)
-        was_training = self.model.training
-        weight = next(self.model.parameters(), history)
+            return plain_rollout(self.model, given, steps)
+        was_training, device = self.model.training, given.history.device
+        weight = next(self.model.parameters(), given.history)
         self.model.eval()
         try:
-            return plain_rollout(self.model, history.to(weight.device), steps).to(history.device)
+            return plain_rollout(self.model, given.to(weight.device), steps).to(device)
         finally:
             self.model.train(was_training)
 
