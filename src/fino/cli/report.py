@@ -40,7 +40,7 @@ def report(
         Print where everything was written as JSON.
     """
     from fino.cli.console import progress, say, say_json
-    from fino.report.page import write_report
+    from fino.report.page import report as write_report
     from fino.training.run import find_run
 
     if not runs:

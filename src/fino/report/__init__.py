@@ -17,10 +17,10 @@ class _Report(ModuleType):
     def __call__(
         self, run: Any, data: Any = None, *, out: str | Path | None = None, **options: Any
     ) -> dict[str, str]:
-        """Write the page of a run, as `fino.report.page.write_report` does; says where it is."""
-        from fino.report.page import write_report
+        """Write the page of a run, as `fino.report.page.report` does; says where it is."""
+        from fino.report.page import report
 
-        return write_report(run, data, out=out, **options)
+        return report(run, data, out=out, **options)
 
 
 sys.modules[__name__].__class__ = _Report

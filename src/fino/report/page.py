@@ -1,6 +1,6 @@
 """One HTML file that shows what a run did: no network, nothing beside it needed.
 
-    write_report("runs/swe")            → runs/swe/report.html and runs/swe/figures/
+    report("runs/swe")                  → runs/swe/report.html and runs/swe/figures/
 
 The page is a template filled with words and pictures; every number in it comes from
 `scores.json`, the data card, the model or the run folder.
@@ -33,7 +33,7 @@ from fino.report.score_words import describe_verdict
 from fino.report.words import about_reach, asked, learned_steps, number, tiles
 from fino.training.run import Run, find_run
 
-__all__ = ["Picture", "scene_of", "write_report"]
+__all__ = ["Picture", "report", "scene_of"]
 
 Progress = Callable[[float], None]
 #: Fields drawn in full; more than these would be a long page.
@@ -50,7 +50,7 @@ class Picture:
     caption: str = ""
 
 
-def write_report(
+def report(
     run: Any,
     data: Dataset | str | Path | None = None,
     *,

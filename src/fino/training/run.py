@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,9 @@ class Run:
         if self._kind == "shipped":
             return f"Run({self.name}, shipped)"
         words = [self.name, *([str(self.folder)] if self.folder is not None else [])]
-        if self._kind == "run" and self.metrics:
-            words.append(f"{self.metrics[-1]['step']} steps")
-            best = self.best
-            words += [f"validation nRMSE {best['nrmse']:.3g}"] if best else []
+        with suppress(ValueError, KeyError):  # a damaged folder still has a name
+            words += [f"{self.metrics[-1]['step']} steps"] if self.metrics else []
+            words += [f"validation nRMSE {self.best['nrmse']:.3g}"] if self.best else []
         return f"Run({', '.join(words)})"
 
     @property
