@@ -1,4 +1,4 @@
-"""This machine: its cores, threads and memory.
+"""This machine: its threads and its memory.
 
 `keep_freed_memory` and `threads` change the process, so the long-running verbs call them and
 importing fino never does.
@@ -13,17 +13,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["cores", "describe_machine", "keep_freed_memory", "peak_memory", "threads"]
+__all__ = ["describe_machine", "keep_freed_memory", "peak_memory", "threads"]
 
 # From glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
-
-
-def cores() -> int:
-    """How many cores this process may use; OMP_NUM_THREADS lowers it."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(available or 1, int(asked) if asked.isdigit() else 1024))
 
 
 @contextmanager

@@ -20,9 +20,8 @@ import numpy as np
 from pydantic import Field
 
 from fino.grid import Grid
-from fino.machine import cores
 from fino.pde.initial import LINE, line_waves
-from fino.pde.integrate import intervals, march, steps_between
+from fino.pde.integrate import cores, intervals, march, steps_between
 from fino.pde.problem import Array, Progress
 from fino.settings import Settings
 

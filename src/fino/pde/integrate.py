@@ -7,18 +7,25 @@ is shared, and a sample's numbers do not depend on its neighbours in the batch.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
 
-from fino.machine import cores
 from fino.pde.problem import Array, Progress
 
-__all__ = ["MOST_STEPS", "intervals", "march", "steps_between"]
+__all__ = ["MOST_STEPS", "cores", "intervals", "march", "steps_between"]
 
 #: More steps than this between two saved frames is a mistake in the settings, not a problem.
 MOST_STEPS = 10_000_000
+
+
+def cores() -> int:
+    """How many samples to solve side by side; OMP_NUM_THREADS lowers it."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(available or 1, int(asked) if asked.isdigit() else 1024))
 
 
 def intervals(times: Array) -> Array:
