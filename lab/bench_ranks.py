@@ -254,11 +254,11 @@ def work(points: int, steps: int, steps_per_halo: int | None, answer: str) -> No
     import torch
     import torch.distributed as dist
 
-    from fino.allocator import keep_freed_memory
     from fino.inference.boxes import shape
     from fino.inference.local import local_step
     from fino.inference.process_group import ProcessGroup, is_launched, join_group
     from fino.inference.ranks import decompose, rollout_ranks
+    from fino.machine import keep_freed_memory
     from lab.bench_tiles import bench_model
 
     torch.set_num_threads(1)

@@ -151,12 +151,12 @@ def test_an_inspection_leaves_numbers_pictures_and_a_section(line, tmp_path: Pat
 
 
 def test_a_place_where_nothing_is_gets_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"There is no model at .*nowhere\. "):
+    with pytest.raises(ValueError, match=r"There is no run, model or shipped model '.*nowhere'\. "):
         fino.inspect(tmp_path / "nowhere")
 
 
 def test_a_model_folder_can_be_inspected(line, tmp_path: Path) -> None:
     fino.save(fino.build("fino", line, history=2, **SMALL["fino"]), tmp_path / "m")
     assert fino.inspect(tmp_path / "m").parameters > 0
-    with pytest.raises(ValueError, match="inspect should be given a model"):
+    with pytest.raises(ValueError, match=r"a run or model folder, .* got int"):
         fino.inspect(3)

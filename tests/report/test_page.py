@@ -11,9 +11,9 @@ import pytest
 
 import fino
 from fino.evaluation.evaluate import evaluate
-from fino.evaluation.runs import data_of_run
-from fino.report.page import write_report
+from fino.report.page import report
 from fino.report.reproduce import train_command
+from fino.report.score_words import describe_verdict
 from fino.training.overrides import parse_overrides
 
 
@@ -52,7 +52,7 @@ def line(make_run_in, make_waves, tmp_path_factory):
     data = make_waves(title="<script>alert(1)</script>", flaws=("a < b & c",))
     folder = make_run_in(tmp_path_factory.mktemp("line"), data=data, training=True)
     scores = evaluate(folder)
-    written = write_report(folder, movie=folder / "out.gif")
+    written = report(folder, movie=folder / "out.gif")
     return folder, scores, written
 
 
@@ -90,7 +90,7 @@ def test_the_numbers_on_the_page_are_those_of_the_scores(line):
     for score in scores.metrics.values():
         assert f"{score.value:.3g}" in text
     assert scores.model["sha256"] in text and scores.data["sha256"] in text
-    assert scores.verdict["sentence"] in text
+    assert describe_verdict(scores) in text
 
 
 def test_words_from_the_data_cannot_become_markup(line):
@@ -113,7 +113,7 @@ def test_the_training_command_leads_to_the_same_model(line):
     folder, scores, _ = line
     words = train_command("waves.h5", scores.model, folder).split()
     tables = parse_overrides(words[words.index("--model") + 2 : words.index("--out")])
-    again = fino.build("fino", data_of_run(folder), **tables["model"])
+    again = fino.build("fino", fino.Run(folder).data, **tables["model"])
     assert again.network.settings.model_dump(mode="json") == scores.model["network"]
     assert again.settings.model_dump(mode="json") == scores.model["emulator"]
     assert tables["train"] == {"minutes": 1.0}
@@ -141,7 +141,7 @@ def test_planes_with_channels_and_rivals_have_a_page_too(make_run, make_waves):
     folders = [make_run(name, data=data, width=width) for name, width in (("a", 4), ("b", 6))]
     for folder in folders:
         evaluate(folder)
-    write_report(folders[0], rivals=folders[1:])
+    report(folders[0], rivals=folders[1:])
     text = (folders[0] / "report.html").read_text()
     assert 'class="film maps"' in text and "Truth, prediction, error: v" in text
     assert "Beside its rivals" in text and "fino width=6" in text
@@ -149,12 +149,12 @@ def test_planes_with_channels_and_rivals_have_a_page_too(make_run, make_waves):
     other = make_run("c", data=make_waves(seed=3))
     evaluate(other)
     with pytest.raises(ValueError, match="not scored on the same data"):
-        write_report(folders[0], rivals=[other])
+        report(folders[0], rivals=[other])
 
 
 def test_a_steady_run_that_was_not_scored_is_scored_first(make_run, make_waves):
     folder = make_run("steady", data=make_waves(points=(8, 8), frames=2, steady=True))
-    write_report(folder)
+    report(folder)
     text = (folder / "report.html").read_text()
     assert "The rollout" not in text and "find u" in text
     assert (folder / "scores.json").is_file()
@@ -162,7 +162,7 @@ def test_a_steady_run_that_was_not_scored_is_scored_first(make_run, make_waves):
 
 def test_a_sample_that_is_not_there_is_refused(make_run):
     with pytest.raises(ValueError, match="The test part has samples 0 to 0, not 7"):
-        write_report(make_run(), sample=7)
+        report(make_run(), sample=7)
 
 
 #: Runs before the page's own script and leaves what it saw in the title.
@@ -186,7 +186,7 @@ setTimeout(() => {
 @pytest.mark.parametrize("points", [(16,), (8, 8)])
 def test_the_page_opens_without_a_request_or_a_complaint(make_run, make_waves, tmp_path, points):
     folder = make_run(data=make_waves(points=points))
-    write_report(folder)
+    report(folder)
     page, picture = tmp_path / "page.html", tmp_path / "page.png"
     text = (folder / "report.html").read_text()
     page.write_text(text.replace("<meta charset", WITNESS + "<meta charset", 1))

@@ -55,7 +55,7 @@ def test_mistakes_are_one_line_and_exit_code_two(fino, make_run, make_waves, tmp
     save(make_waves(channels=2), tmp_path / "two.h5")
     save(make_waves(points=(32,)), tmp_path / "fine.h5")
     for words, expected in (
-        (("evaluate", tmp_path / "none"), "There is no run at"),
+        (("evaluate", tmp_path / "none"), "There is no run, model or shipped model"),
         (("evaluate", folder, "--data", tmp_path / "two.h5"), "the data have 2 (u, v)"),
         (("evaluate", folder, "--data", tmp_path / "fine.h5"), "another spacing"),
         (("compare", folder), "Run `fino evaluate"),

@@ -129,7 +129,7 @@ def test_a_folder_in_use_is_not_overwritten(tmp_path):
     fino.fit(little_fino(data), data, out=tmp_path / "run", steps=1, **QUICK)
     with pytest.raises(ValueError, match=r"exists already. Go on with `fino train --resume"):
         fino.fit(little_fino(data), data, out=tmp_path / "run", steps=1, **QUICK)
-    with pytest.raises(ValueError, match=r"is not a run folder"):
+    with pytest.raises(ValueError, match=r"is not a whole run: it has no model"):
         fino.Run(tmp_path)
 
 

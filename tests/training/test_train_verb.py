@@ -41,7 +41,7 @@ def test_train_says_what_it_chose_and_why_and_resume_goes_on(file, tmp_path, cap
     ("words", "answer"),
     [
         ([], "fino train needs --data FILE, or --resume RUN"),
-        (["--resume", "nowhere"], "nowhere is not a run folder"),
+        (["--resume", "nowhere"], "There is no run, model or shipped model 'nowhere'"),
         (["--data", "FILE", "--model.widht", "3"], "Did you mean 'width'"),
         (["--data", "FILE", "--model", "finoo"], "Did you mean 'fino'"),
         (["--resume", "x", "--model.width", "3"], "leave out --model"),

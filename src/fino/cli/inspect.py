@@ -37,10 +37,13 @@ def inspect(
     from fino.inspection.inspect import inspect as inspected
     from fino.inspection.words import sections
     from fino.report.inspection_page import write_figures, write_inspection
+    from fino.training.run import find_run
 
+    run = find_run(model)
     with progress("looking inside", quiet=json) as show:
-        found = inspected(model, data, progress=show)
-    kept = write_inspection(found, model / "inspection") if (model / "model").is_dir() else None
+        found = inspected(run, data, progress=show)
+    place = run.results_folder
+    kept = None if place is None else write_inspection(found, place / "inspection")
     pictures = write_figures(found, figures) if figures is not None else []
     if json:
         say_json(found.to_dict())

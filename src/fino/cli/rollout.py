@@ -66,10 +66,10 @@ def rollout(
     json
         Print what was done as JSON.
     """
-    from fino.allocator import keep_freed_memory
     from fino.cli.console import progress
     from fino.inference.process_group import rank_and_size
     from fino.inference.ranks import rollout_launched
+    from fino.machine import keep_freed_memory
 
     if movie is not None and movie.suffix != ".gif":
         raise ValueError(f"a movie of a rollout should end in .gif, got '{movie.name}'.")
@@ -177,32 +177,17 @@ def _model_and_start(
     run: Path, history: str | None, data: Path | None, sample: int
 ) -> tuple[Any, Any, int | None]:
     """The model, the frames to start from, and the frames that the data have after them."""
-    import fino
-    from fino.evaluation.runs import data_of_run
-    from fino.model.pretrained import PRETRAINED, on_shelf
-    from fino.settings import did_you_mean
+    from fino.training.run import find_run
 
-    shelved = on_shelf(run)
-    is_run = (run / "model").is_dir()
-    if shelved is not None:
-        model = shelved.load()
-    elif not run.exists():
-        hint = did_you_mean(str(run), list(PRETRAINED))
-        raise ValueError(f"There is no run, model or pretrained model '{run}'. {hint}")
-    else:
-        model = fino.load(run / "model" if is_run else run).eval()
+    found = find_run(run)
     if history is not None:
-        return model, history, None
-    if data is not None:
-        source = fino.open(data)
-    elif shelved is not None:
-        source = shelved.test_data(sample + 1)
-    elif is_run:
-        source = data_of_run(run)
-    else:
+        return found.model, history, None
+    if data is None and not found.has_data:
         raise ValueError(
             f"{run} is a model, not a run: say where to start with --history or --data."
         )
+    source = found.with_data(data).data if data is not None else found.test_data(sample + 1)
+    model = found.model
     start = source.test.read([sample], 0, model.history)[0]
     return model, start, source.frames - model.history
 

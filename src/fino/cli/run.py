@@ -192,6 +192,7 @@ def _tell(experiment: Experiment, outcomes: list[Outcome], json: bool) -> None:
     from fino.evaluation.compare import compare
     from fino.metrics.scores import Scores
     from fino.report import tables
+    from fino.report.score_words import describe_verdict
 
     runs = [experiment.folder / case.name for case in experiment.cases]
     if json:
@@ -216,7 +217,7 @@ def _tell(experiment: Experiment, outcomes: list[Outcome], json: bool) -> None:
         say(f"The best of {len(runs)} runs is {best}: nRMSE {nrmse[best]:.3g}.")
     else:
         for run in runs:
-            say(Scores.load(run).verdict["sentence"])
+            say(describe_verdict(Scores.load(run)))
     say(f"\nOpen [bold]{experiment.pages[0]}[/bold] in a browser. Then:")
     for line in _next(experiment, runs):
         say(f"  {line}")

@@ -59,7 +59,7 @@ def train(
     json
         Print the result as JSON.
     """
-    from fino.allocator import keep_freed_memory
+    from fino.machine import keep_freed_memory
     from fino.training.overrides import merged, parse_overrides, read_tables
 
     keep_freed_memory()
@@ -69,7 +69,7 @@ def train(
     budget = {"minutes": minutes, "cpu_seconds": cpu_seconds, "steps": steps, "epochs": epochs}
     tables["train"].update({name: value for name, value in budget.items() if value is not None})
     quiet = json or int(os.environ.get("RANK", "0")) > 0
-    from fino.training.run import Interrupted
+    from fino.training.fit import Interrupted
 
     try:
         if resume is not None:
@@ -108,7 +108,7 @@ def _fitted(
 def _resumed(folder: Path, tables: dict[str, dict[str, Any]], quiet: bool) -> Run:
     from fino.cli.console import say
     from fino.cli.training_bar import training_bar
-    from fino.training.run import resume
+    from fino.training.fit import resume
 
     if tables["model"]:
         raise ValueError("--resume goes on with the model that is there: leave out --model.*.")
@@ -122,8 +122,8 @@ def _tell(run: Run, json: bool, quiet: bool) -> None:
     from fino.cli.console import say, say_json
     from fino.model.store import model_hash
 
-    judged = [row for row in run.metrics if row["nrmse"] is not None]
-    best = min(judged, key=lambda row: row["validation"], default=None)
+    best, folder = run.best, run.folder
+    assert folder is not None
     last = run.metrics[-1]
     if json and int(os.environ.get("RANK", "0")) == 0:
         say_json(
@@ -133,7 +133,7 @@ def _tell(run: Run, json: bool, quiet: bool) -> None:
                 "best": best,
                 "cpu_seconds": last["cpu_seconds"],
                 "wall_seconds": last["wall_seconds"],
-                "weights_sha256": model_hash(run.folder / "model"),
+                "weights_sha256": model_hash(folder / "model"),
             }
         )
     if quiet:

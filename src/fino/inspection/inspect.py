@@ -14,7 +14,6 @@ from typing import Any
 import torch
 
 from fino.data.dataset import Dataset
-from fino.evaluation.runs import check_fit, data_of_run
 from fino.inspection.amplification import Amplification
 from fino.inspection.gates import GateReport, gate_reports
 from fino.inspection.layers import LayerReport, layer_reports
@@ -29,12 +28,12 @@ from fino.inspection.stability import (
     step_amplification,
 )
 from fino.model.emulator import Emulator
-from fino.model.pretrained import Pretrained, near_name, on_shelf
-from fino.model.store import load
 from fino.shapes import Trajectory
 from fino.streams import torch_stream
+from fino.training.run import Run, find_run
+from fino.training.run_data import check_fit
 
-__all__ = ["Inspection", "find_model", "inspect"]
+__all__ = ["Inspection", "inspect"]
 
 #: Test samples of a pretrained model that are solved again to look at it.
 _SOLVED = 9
@@ -84,9 +83,16 @@ def inspect(
     plan: StabilityPlan | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Inspection:
-    """Look inside a model, a run, or the folder of either."""
-    emulator, own, notes = find_model(model, wants_data=data is None)
-    opened = _opened(data) if data is not None else own
+    """Look inside a run, a model, the folder of either, or a shipped model by its name."""
+    run = find_run(model, data)
+    emulator = run.model
+    if not isinstance(emulator, Emulator):
+        raise ValueError(
+            f"inspect should be given a model of fino.build or fino.load, or a run with one, "
+            f"got {type(emulator).__name__}."
+        )
+    emulator.eval()
+    opened, notes = (run.data, {}) if data is not None else _own_data(run)
     if opened is not None:
         check_fit(emulator, opened)
     history = _histories(emulator, opened)
@@ -119,43 +125,17 @@ def inspect(
     )
 
 
-def find_model(
-    thing: Any, wants_data: bool = True
-) -> tuple[Emulator, Dataset | None, dict[str, str]]:
-    """The model of a run, a folder or itself, with its data where the run still has them."""
-    if isinstance(thing, Emulator):
-        return thing.eval(), None, {}
-    folder = getattr(thing, "folder", thing)
-    if not isinstance(folder, str | Path):
-        raise ValueError(
-            "inspect should be given a model of fino.build or fino.load, a run, or the folder of "
-            f"either, got {type(thing).__name__}."
-        )
-    shelved = on_shelf(folder)
-    if shelved is not None:
-        return shelved.load(), *_solved(shelved, wants_data)
-    folder = Path(folder)
-    if not folder.exists():
-        hint = near_name(folder, otherwise="Give a run, a model folder or a name.")
-        raise ValueError(f"There is no model at {folder}. {hint}")
-    if not (folder / "model").is_dir():
-        return load(folder).eval(), None, {}
-    notes: dict[str, str] = {}
-    data = None
-    if wants_data:
-        try:
-            data = data_of_run(folder)
-        except ValueError as reason:
-            notes["data"] = str(reason)
-    return load(folder / "model").eval(), data, notes
-
-
-def _opened(data: Dataset | str | Path) -> Dataset:
-    if isinstance(data, Dataset):
-        return data
-    from fino.data.open import open as open_data
-
-    return open_data(data)
+def _own_data(run: Run) -> tuple[Dataset | None, dict[str, str]]:
+    """The data of a run where they can be had, or a note why not; nothing for a model alone."""
+    if not run.has_data:
+        return None, {}
+    try:
+        data = run.test_data(_SOLVED)
+    except ValueError as reason:
+        return None, {"data": str(reason)}
+    if not len(data.train):  # solved again; the last sample lends its state to the true step
+        data = data.with_split(test=range(len(data) - 1), train=[len(data) - 1])
+    return data, {}
 
 
 def _stability(
@@ -180,17 +160,6 @@ def _stability(
     largest = {gate.block: (gate.largest, gate.sensitivity) for gate in gates}
     found = stability(emulator, data, plan, largest, progress)
     return found, found.amplification
-
-
-def _solved(shelved: Pretrained, wants_data: bool) -> tuple[Dataset | None, dict[str, str]]:
-    """A few test samples of a pretrained model; the last lends its state to the true step."""
-    if not wants_data:
-        return None, {}
-    try:
-        data = shelved.test_data(_SOLVED)
-    except ValueError as reason:
-        return None, {"data": str(reason)}
-    return data.with_split(test=range(len(data) - 1), train=[len(data) - 1]), {}
 
 
 def _histories(emulator: Emulator, data: Dataset | None) -> Trajectory:

@@ -18,8 +18,8 @@ from fino.metrics import METRICS
 from fino.model import MODELS
 from fino.model.baselines import BASELINES
 from fino.model.cost import multiply_adds, parameters
-from fino.model.pretrained import PRETRAINED
 from fino.pde import PROBLEMS
+from fino.training.run import PRETRAINED
 
 __all__ = ["INPUTS", "SPACES", "catalogue"]
 

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import fino
+from fino.machine import threads
 from fino.model.store import model_hash
 from fino.recipe.recipe import DataChoice
 from fino.recipe.sources import opened
 from fino.recipe.sweep import Case
-from fino.training.run import Interrupted, fit, resume
-from fino.training.threads import threads
+from fino.training.fit import Interrupted, fit, resume
 
 __all__ = ["Order", "train_case", "train_together"]
 

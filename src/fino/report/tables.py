@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fino.evaluation.compare import Comparison, Row
+from fino.report.score_words import describe_task
 from fino.settings import did_you_mean
 
 __all__ = [
@@ -138,7 +139,7 @@ def comparison(
     if intervals:
         notes.append("(low – high) is a 95 % bootstrap interval over samples.")
     columns = ("run", *shown, *(name for _, name in known))
-    return Table(result.title, columns, tuple(cells), tuple(notes))
+    return Table(describe_task(result.data), columns, tuple(cells), tuple(notes))
 
 
 def costs(result: Comparison) -> Table:

@@ -7,10 +7,10 @@ from typing import Any
 
 from fino.data.dataset import Dataset
 from fino.data.lightcone import light_cone
-from fino.evaluation.runs import Subject
 from fino.metrics.scores import Scores
 from fino.model.fino import TimeStep
 from fino.report.tables import counted
+from fino.training.run import Run
 
 __all__ = ["about_reach", "asked", "learned_steps", "number", "tiles"]
 
@@ -34,7 +34,7 @@ def asked(data: Dataset, scores: Scores) -> str:
     )
 
 
-def tiles(subject: Subject, scores: Scores) -> list[dict[str, str]]:
+def tiles(run: Run, scores: Scores) -> list[dict[str, str]]:
     """The numbers that a reader looks for first."""
     score = scores.metrics.get("nrmse")
     found = []
@@ -74,14 +74,14 @@ def number(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else "diverged"
 
 
-def about_reach(subject: Subject) -> dict[str, Any] | None:
+def about_reach(run: Run) -> dict[str, Any] | None:
     """How far the model sees beside how far the data move, in cells of the first axis."""
-    locality = getattr(subject.model, "locality", None)
+    locality = getattr(run.model, "locality", None)
     if locality is None:
         return None
     sees = max(float(r) for r in locality.radius)
     try:
-        cone = light_cone(subject.data)
+        cone = light_cone(run.data)
     except ValueError:
         return None
     moves = max(cone.cells)
@@ -89,7 +89,7 @@ def about_reach(subject: Subject) -> dict[str, Any] | None:
     seen = f"{sees:.0f} cells" if math.isfinite(sees) else "the whole field"
     sentence = f"In one step the model sees {seen} in each direction; {cone.sentence}"
     return {
-        "sentence": f"{sentence} {_judged(sees, moves, max(subject.data.grid.points))}",
+        "sentence": f"{sentence} {_judged(sees, moves, max(run.data.grid.points))}",
         "sees": 100 * min(1.0, sees / widest),
         "moves": 100 * min(1.0, moves / widest),
         "sees_word": seen,

@@ -11,10 +11,10 @@ import torch
 from fino.data.dataset import Dataset
 from fino.data.lightcone import light_cone
 from fino.inference.process_group import is_launched
+from fino.machine import threads
 from fino.model.emulator import Emulator
 from fino.training.batch import validation_part
 from fino.training.settings import VALIDATION_SAMPLES, VALIDATIONS, TrainingSettings
-from fino.training.threads import threads
 
 __all__ = ["choose_settings", "explained"]
 

@@ -1,4 +1,4 @@
-"""A finished recipe of two tiny models, and a shelf of its own to ship them to."""
+"""A finished recipe of two tiny models, and a folder of weights to ship them to."""
 
 import pytest
 
@@ -40,7 +40,7 @@ threads = 1
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
     """The folder of a whole `fino run`, from nothing to scores; no page."""
-    place = tmp_path_factory.mktemp("little-shelf")
+    place = tmp_path_factory.mktemp("little-runs")
     (place / "laptop-advection.toml").write_text(RECIPE)
     experiment = plan(read_recipe(place / "laptop-advection.toml"), place / "laptop-advection")
     for outcome in carry_out(experiment):
@@ -50,13 +50,13 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def shelf(tmp_path, monkeypatch):
-    """An empty shelf instead of the package's own."""
-    monkeypatch.setattr(pretrained, "SHELF", tmp_path / "weights")
+def weights_folder(tmp_path, monkeypatch):
+    """An empty folder of weights instead of the package's own."""
+    monkeypatch.setattr(pretrained, "WEIGHTS", tmp_path / "weights")
     return tmp_path / "weights"
 
 
 @pytest.fixture
-def shipped(finished, shelf):
-    """A shelf with one model: advection."""
+def shipped(finished, weights_folder):
+    """A folder of weights with one model: advection."""
     return ship(finished / "fino", "advection", ["Trained for four steps."])
