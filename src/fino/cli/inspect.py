@@ -34,18 +34,18 @@ def inspect(
         Print the numbers as JSON.
     """
     from fino.cli.console import progress, say, say_json, table
-    from fino.inspection.inspect import inspect as inspected
-    from fino.inspection.words import sections
+    from fino.inspection.inspect import inspect as inspect_model
     from fino.report.inspection_page import write_figures, write_inspection
+    from fino.report.inspection_words import inspection_json, inspection_sections
 
     with progress("looking inside", quiet=json) as show:
-        found = inspected(model, data, progress=show)
+        found = inspect_model(model, data, progress=show)
     kept = write_inspection(found, model / "inspection") if (model / "model").is_dir() else None
     pictures = write_figures(found, figures) if figures is not None else []
     if json:
-        say_json(found.to_dict())
+        say_json(inspection_json(found))
         return
-    for section in sections(found):
+    for section in inspection_sections(found):
         say(f"[bold]{section.title}[/bold]")
         for line in section.lines:
             say(line.replace("[", "\\["))

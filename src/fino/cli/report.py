@@ -42,7 +42,7 @@ def report(
     from fino.cli.console import progress, say, say_json
     from fino.evaluation.runs import subject_of
     from fino.model.pretrained import on_shelf
-    from fino.report.page import write_report
+    from fino.report.page import report as write_report
 
     if not runs:
         raise ValueError("report should be given a run folder, such as `fino report runs/swe`.")

@@ -174,9 +174,9 @@ def _tell(
 
     frames = done.pop("frames")
     if movie is not None:
-        from fino.report.film import film
+        from fino.report.movie import write_prediction_movie
 
-        film(frames if len(frames.shape) == dims + 2 else frames[0], movie)
+        write_prediction_movie(frames if len(frames.shape) == dims + 2 else frames[0], movie)
     if quiet:
         say_json({**done, "out": out, "movie": movie})
         return

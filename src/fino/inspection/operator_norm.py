@@ -18,17 +18,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fino.inspection.prior import frame_weights, prior_of
 from fino.model.convolution import Convolution
+from fino.model.emulator import Emulator
 from fino.model.fino import Fino
 from fino.model.unet import UNet
 
-__all__ = ["Gates", "LayerBound", "convolution_norm", "layer_bound", "network_norm"]
+__all__ = ["Gates", "LayerBound", "convolution_norm", "layer_bound"]
 
 #: By gated block: the largest σ and the largest |s σ′| seen on data.
 Gates = dict[str, tuple[float, float]]
 
 #: The steepest slope of each activation.
-SLOPES = {"relu": 1.0, "tanh": 1.0, "gelu": 1.129, "silu": 1.0999}
+_SLOPES = {"relu": 1.0, "tanh": 1.0, "gelu": 1.129, "silu": 1.0999}
 
 
 @dataclass(frozen=True)
@@ -84,28 +86,29 @@ def _largest_singular(weight: Tensor, lengths: Sequence[int], radius: Sequence[i
     return math.sqrt(max(largest, 0.0))
 
 
-def layer_bound(emulator: Any, gates: Gates | None = None) -> LayerBound | None:
+def layer_bound(emulator: Emulator, gates: Gates | None = None) -> LayerBound | None:
     """The bound for an emulator's buffer step; None where there is none.
 
-    The rolled buffer adds what is copied: the companion matrix of the base frames.
+    The rolled buffer adds what is copied: the companion matrix of the prior.
     """
-    network = network_norm(emulator.network, emulator.grid.points, gates or {})
+    network = _network_norm(emulator.network, emulator.grid.points, gates or {})
     if network is None:
         return None
     norm, layers = network
     ratio = float((emulator.output_std / emulator.input_std).abs().max())
-    return LayerBound(_base_norm(emulator) + ratio * norm, norm, layers)
+    return LayerBound(_prior_norm(emulator) + ratio * norm, norm, layers)
 
 
-def _base_norm(emulator: Any) -> float:
-    """The rolled buffer without its network: frames move up, the base makes the newest."""
-    if emulator.settings.predict != "stencil":
-        return max(_companion_norm(weights) for weights in emulator.base.T)
-    scale = emulator.input_std.view(-1, *[1] * (emulator.scheme.dim() - 1))
-    scaled = emulator.scheme * scale.transpose(0, 1) / scale
-    grid = emulator.grid
-    scheme = _window_norm(scaled, (1,) * grid.dims, grid.points, grid.boundary)
-    return math.hypot(1.0, scheme) if emulator.history > 1 else scheme
+def _prior_norm(emulator: Emulator) -> float:
+    """The rolled buffer without its network: frames move up, the prior makes the newest."""
+    prior, grid = prior_of(emulator), emulator.grid
+    if prior.kind != "stencil" or prior.weight is None:
+        weights = frame_weights(prior, emulator.history, emulator.channels)
+        return max(_companion_norm(of_channel) for of_channel in weights.T)
+    scale = emulator.input_std.view(-1, *[1] * (prior.weight.dim() - 1))
+    scaled = prior.weight * scale.transpose(0, 1) / scale
+    norm = _window_norm(scaled, (1,) * grid.dims, grid.points, grid.boundary)
+    return math.hypot(1.0, norm) if emulator.history > 1 else norm
 
 
 def _companion_norm(weights: Tensor) -> float:
@@ -117,7 +120,7 @@ def _companion_norm(weights: Tensor) -> float:
     return float(torch.linalg.matrix_norm(matrix, 2))
 
 
-def network_norm(
+def _network_norm(
     network: nn.Module, points: Sequence[int], gates: Gates
 ) -> tuple[float, dict[str, float]] | None:
     """The product of layer norms and the norms themselves.
@@ -146,7 +149,7 @@ class _Tally:
 
     @property
     def slope(self) -> float:
-        return SLOPES[self.network.settings.activation]
+        return _SLOPES[self.network.settings.activation]
 
     @property
     def levels(self) -> int:

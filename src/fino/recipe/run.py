@@ -36,7 +36,7 @@ from fino.recipe.plan import Experiment, plan
 from fino.recipe.sources import make, opened
 from fino.recipe.steps import Ledger, Step, file_hash
 from fino.recipe.training import Order, train_case, train_together
-from fino.report.page import write_report
+from fino.report.page import report
 from fino.training.threads import threads
 
 __all__ = ["Experiment", "Outcome", "carry_out", "in_the_way", "plan"]
@@ -169,7 +169,7 @@ def _report(experiment: Experiment, step: Step, state: str, show: Callable[[floa
     data = opened(case.data, step.more["data"])
     page, rivals = step.more["page"], step.more["rivals"]
     more = findings(step.needs)
-    write_report(step.more["run"], data, rivals=rivals, more=more, out=page, progress=show)
+    report(step.more["run"], data, rivals=rivals, more=more, out=page, progress=show)
     return str(file_hash(page))
 
 

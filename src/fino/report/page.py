@@ -1,6 +1,6 @@
 """One HTML file that shows what a run did: no network, nothing beside it needed.
 
-    write_report("runs/swe")            → runs/swe/report.html and runs/swe/figures/
+    report("runs/swe")                  → runs/swe/report.html and runs/swe/figures/
 
 The page is a template filled with words and pictures; every number in it comes from
 `scores.json`, the data card, the model or the run folder.
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -25,15 +24,14 @@ from fino.evaluation.evaluate import evaluate, protocol
 from fino.evaluation.runs import Subject, subject_of
 from fino.metrics import METRICS
 from fino.metrics.scores import Scores
-from fino.report import curves, figures, look, tables
-from fino.report.filmstrip import filmstrip, gradient
-from fino.report.movie import movie as write_movie
-from fino.report.reproduce import commands
-from fino.report.scene import Scene
-from fino.report.words import about_reach, asked, learned_steps, number, tiles
+from fino.report import curves, look, tables, words
+from fino.report.inspection_page import inspection_section
+from fino.report.movie import write_movie
+from fino.report.player import gradient, player_content
+from fino.report.scene import Scene, draw_fields, draw_space_time
 from fino.training.journal import read_metrics
 
-__all__ = ["Picture", "scene_of", "write_report"]
+__all__ = ["Picture", "report", "scene_of"]
 
 Progress = Callable[[float], None]
 #: Fields drawn in full; more than these would be a long page.
@@ -50,7 +48,7 @@ class Picture:
     caption: str = ""
 
 
-def write_report(
+def report(
     run_or_model: Any,
     data: Dataset | str | Path | None = None,
     *,
@@ -159,10 +157,10 @@ def _pictures(
     ending = "" if last is None else f"{when} {100 * last:.2g} % of the field."
     for channel, name in list(enumerate(scene.fields))[:_CHANNELS]:
         title = "Truth, prediction, error" + (f": {name}" if len(scene.fields) > 1 else "")
-        figure = figures.fields(scene, channel)
+        figure = draw_fields(scene, channel)
         pictures.append(Picture(f"fields-{name}", figure, title, ending if channel == 0 else ""))
         if scene.dims == 1 and not scene.steady:
-            figure = figures.space_time(scene, channel)
+            figure = draw_space_time(scene, channel)
             of_field = f" of {name}" if len(scene.fields) > 1 else ""
             pictures.append(
                 Picture(f"space-time-{name}", figure, f"The whole history{of_field} at once")
@@ -230,19 +228,12 @@ def _html(
     page: Path,
 ) -> str:
     data, card = subject.data, subject.data.card
-    environment = Environment(
-        loader=PackageLoader("fino.report"),
-        autoescape=select_autoescape(["html.j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2").render(
+    return look.template("report.html.j2").render(
         title=f"{subject.name} on {card.title or card.name}",
         scores=scores,
-        asked=asked(data, scores),
-        tiles=tiles(subject, scores),
-        film=None if scene.steady else filmstrip(scene),
+        asked=words.describe_task(data, scores),
+        tiles=words.headline_tiles(subject, scores),
+        player=None if scene.steady else player_content(scene),
         field_gradient=gradient(look.FIELD_MAP),
         error_gradient=gradient(look.ERROR_MAP),
         pictures=[
@@ -250,11 +241,14 @@ def _html(
             for p, svg in drawings
         ],
         metrics=METRICS,
-        number=number,
+        number=words.number,
         comparison=_beside_rivals(comparison),
-        reach=about_reach(subject),
-        steps=learned_steps(subject.model),
+        reach=words.reach_bars(subject),
+        steps=words.learned_steps(subject.model),
         card=card,
-        commands=commands(card, scores.data["path"], scores.model, subject.folder or page.parent),
+        commands=words.reproduce_commands(
+            card, scores.data["path"], scores.model, subject.folder or page.parent
+        ),
+        inspection=inspection_section(subject.folder),
         version=fino.__version__,
     )

@@ -1,4 +1,9 @@
-"""One rollout beside its truth, with what is needed to draw it: names, units, times, places."""
+"""One rollout beside its truth: names, units, times, places, and the pictures of it.
+
+Fields are drawn at several times, and a line's whole history as one map.  Every function returns a
+matplotlib `Figure`; `look.save` writes it, `look.inline` puts it on a page.  Truth and prediction
+always share one colour scale.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from fino.grid import Grid
+from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 
-__all__ = ["Scene"]
+__all__ = ["Scene", "draw_fields", "draw_space_time"]
 
 _AXES = ("x", "y", "z")
 
@@ -125,3 +133,152 @@ class Scene:
             given=None if self.given is None else self.given[cut],
             grid=grid,
         )
+
+
+def draw_fields(scene: Scene, channel: int = 0, count: int = 4) -> Figure:
+    """Truth, prediction and error at several times, as maps or as lines."""
+    scene = scene.flat()
+    return _maps(scene, channel, count) if scene.dims == 2 else _lines(scene, channel, count)
+
+
+def _maps(scene: Scene, channel: int, count: int) -> Figure:
+    if scene.steady:
+        return _steady_maps(scene, channel)
+    moments = scene.moments(count)
+    worst = scene.error_limit(channel)
+    with drawn(2.0 * len(moments) + 1.1, 3 * 2.0 * scene.tallness + 0.5) as figure:
+        figure.set_layout_engine("compressed")
+        axes = figure.subplots(3, len(moments), squeeze=False)
+        rows = (("truth", scene.truth), (scene.model, scene.prediction), ("error", scene.error))
+        for row, (name, values) in enumerate(rows):
+            is_error = name == "error"
+            for column, frame in enumerate(moments):
+                image = _map(axes[row, column], scene, values[frame, channel], is_error)
+                image.set_clim(*((-worst, worst) if is_error else scene.color_limits(channel)))
+                if row == 0:
+                    axes[row, column].set_title(f"t = {scene.times[frame]:.4g}", loc="center")
+            axes[row, 0].set_ylabel(name, fontsize=11)
+            if row > 0:
+                beside = axes[2, :] if is_error else axes[:2, :]
+                _bar(figure, image, beside, scene, channel, is_error)
+        figure.supxlabel(scene.place, fontsize=9)
+        return figure
+
+
+def _steady_maps(scene: Scene, channel: int) -> Figure:
+    """A steady problem in one row: what was given, the truth, the prediction, the error."""
+    worst = scene.error_limit(channel)
+    parts = [("truth", scene.truth[-1, channel]), (scene.model, scene.prediction[-1, channel])]
+    parts = [*parts, ("error", scene.error[-1, channel])]
+    if scene.given is not None:
+        parts = [("input", scene.given[channel]), *parts]
+    with drawn(2.6 * len(parts), 2.5 * scene.tallness + 0.3) as figure:
+        figure.set_layout_engine("compressed")
+        axes = figure.subplots(1, len(parts), squeeze=False)[0]
+        for panel, (name, values) in zip(axes, parts, strict=True):
+            is_error = name == "error"
+            image = _map(panel, scene, values, is_error)
+            if name != "input":
+                image.set_clim(*((-worst, worst) if is_error else scene.color_limits(channel)))
+            panel.set_title(name, loc="center")
+            if name != "truth":
+                _bar(figure, image, panel, scene, channel, is_error, named=name != "input")
+        figure.supxlabel(scene.place, fontsize=9)
+        return figure
+
+
+def _map(axes: Axes, scene: Scene, values: np.ndarray, is_error: bool) -> Any:
+    image = axes.imshow(
+        scene.picture(values), cmap=ERROR_MAP if is_error else FIELD_MAP, aspect="auto"
+    )
+    axes.set_box_aspect(scene.tallness)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    return image
+
+
+def _bar(
+    figure: Figure,
+    image: Any,
+    beside: Any,
+    scene: Scene,
+    channel: int,
+    is_error: bool,
+    named: bool = True,
+) -> None:
+    ends = "neither" if is_error or not named else _ends(scene, channel)
+    bar = figure.colorbar(image, ax=beside, shrink=0.9, aspect=22, pad=0.02, extend=ends)
+    if named:
+        bar.set_label(f"{'error of ' if is_error else ''}{scene.label(channel)}")
+    bar.outline.set_visible(False)
+
+
+def _ends(scene: Scene, channel: int) -> str:
+    """Arrows on the colour bar where truth or prediction leave the scale."""
+    low, high = scene.color_limits(channel)
+    slack = 1e-3 * (high - low)
+    both = np.stack([scene.truth[:, channel], scene.prediction[:, channel]])
+    below, above = np.nanmin(both) < low - slack, np.nanmax(both) > high + slack
+    return {(True, True): "both", (True, False): "min", (False, True): "max"}.get(
+        (bool(below), bool(above)), "neither"
+    )
+
+
+def _lines(scene: Scene, channel: int, count: int) -> Figure:
+    moments = scene.moments(count)
+    (x,) = scene.grid.coordinates()
+    low, high = scene.limits(channel)
+    margin, worst = 0.08 * (high - low), 1.08 * scene.error_limit(channel)
+    with drawn(2.3 * len(moments) + 0.9, 3.9) as figure:
+        axes = figure.subplots(
+            2, len(moments), sharex=True, sharey="row", squeeze=False, height_ratios=(2, 1)
+        )
+        for column, frame in enumerate(moments):
+            above, below = axes[:, column]
+            above.plot(x, scene.truth[frame, channel], color=INK, linewidth=3.2, alpha=0.35)
+            above.plot(x, scene.prediction[frame, channel], color=color_of(0), linewidth=1.4)
+            below.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
+            below.plot(x, scene.error[frame, channel], color=color_of(1), linewidth=1.2)
+            title = "steady" if scene.steady else f"t = {scene.times[frame]:.4g}"
+            above.set_title(title, loc="center")
+            below.set_xlabel(scene.axis_label(0))
+        axes[0, 0].set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
+        axes[1, 0].set(ylim=(-worst, worst), ylabel="error")
+        axes[0, 0].set_xlim(*sorted(scene.grid.extent[0]))
+        lines = axes[0, 0].get_lines()
+        figure.legend(lines, ["truth", scene.model], loc="outside upper right", ncols=2)
+        return figure
+
+
+def draw_space_time(scene: Scene, channel: int = 0) -> Figure:
+    """A line's whole history as a map: space to the right, time upwards."""
+    if scene.dims != 1:
+        raise ValueError(f"space and time fit in one map for a line, not in {scene.dims}D.")
+    worst = scene.error_limit(channel)
+    times = scene.times
+    step = float(times[1] - times[0]) if len(times) > 1 else 1.0
+    box = (*scene.grid.extent[0], float(times[0]) - step / 2, float(times[-1]) + step / 2)
+    panels = (("truth", scene.truth), (scene.model, scene.prediction), ("error", scene.error))
+    with drawn(8.6, 3.6) as figure:
+        axes = figure.subplots(1, 3, sharey=True)
+        for panel, (name, values) in zip(axes, panels, strict=True):
+            is_error = name == "error"
+            image = panel.imshow(
+                values[:, channel],
+                origin="lower",
+                extent=box,
+                aspect="auto",
+                cmap=ERROR_MAP if is_error else FIELD_MAP,
+            )
+            image.set_clim(*((-worst, worst) if is_error else scene.color_limits(channel)))
+            panel.set_title(name, loc="center")
+            panel.set_xlabel(scene.axis_label(0))
+            if name != "truth":
+                beside = [panel] if is_error else list(axes[:2])
+                bar = figure.colorbar(image, ax=beside, aspect=28, pad=0.02)
+                bar.set_label(f"{'error of ' if is_error else ''}{scene.label(channel)}")
+                bar.outline.set_visible(False)
+        axes[0].set_ylabel("time")
+        return figure

@@ -1,4 +1,4 @@
-"""A rollout as a film inside the page: strips of pictures, or lines, and a slider to move them.
+"""A rollout that plays inside the page: strips of pictures, or lines, and a slider to move them.
 
 Planes become one strip of tiles for the truth, the prediction and the error each; lines are
 given as numbers and drawn by the page itself.  Nothing is fetched.
@@ -17,14 +17,14 @@ from PIL import Image
 from fino.report.look import ERROR_MAP, FIELD_MAP
 from fino.report.scene import Scene
 
-__all__ = ["filmstrip", "gradient"]
+__all__ = ["gradient", "player_content"]
 
 #: Browsers draw pictures up to this width everywhere.
 _WIDEST = 8192
 _FRAMES = 60
 
 
-def filmstrip(scene: Scene, channel: int = 0) -> dict[str, Any]:
+def player_content(scene: Scene, channel: int = 0) -> dict[str, Any]:
     """What the page needs to play one channel of the rollout."""
     scene = scene.flat()
     worst = scene.error_limit(channel)
