@@ -69,9 +69,8 @@ def _bounded(stable: Stability) -> str:
     run = stable.bounded
     far = f"{run.steps} steps, {run.steps // max(1, run.horizon)}× the data's own horizon"
     if run.first_left is None:
-        return (
-            f"All {run.trajectories} rollouts stayed within twice the range of the data for {far}."
-        )
+        who = "A rollout" if run.trajectories == 1 else f"All {run.trajectories} rollouts"
+        return f"{who} stayed within twice the range of the data for {far}."
     return (
         f"{run.trajectories - run.stayed} of {run.trajectories} rollouts left twice the range of "
         f"the data, the first at step {run.first_left} (asked for {far})."
@@ -147,11 +146,12 @@ def bound_rows(bound: ErrorBound) -> tuple[tuple[str, ...], list[tuple[str, ...]
 
 def describe_samples(stable: Stability) -> str:
     """What all of it rests on."""
+    rollouts = stable.bounded.trajectories
     return (
         f"All of it was measured at some states of the {stable.part} part ({stable.single_steps} "
         f"single steps of {stable.trajectories} trajectories, {len(stable.constants)} states, "
-        f"{stable.bounded.trajectories} long rollouts): evidence, not a proof. Errors are in "
-        "units of each channel's spread."
+        f"{rollouts} long rollout{'s' if rollouts > 1 else ''}): evidence, not a proof. Errors "
+        "are in units of each channel's spread."
     )
 
 
