@@ -54,7 +54,7 @@ def test_every_model_of_the_table_can_be_inspected(name: str, line) -> None:
     assert "evidence, not a proof" in text
     assert ("It sees the whole field" in text) == (not found.is_local)
     json.dumps(inspection_json(found))
-    assert "Lipschitz constant C" in str(found)
+    assert "Lipschitz constant, C" in str(found)
 
 
 def test_the_inside_of_fino_is_told_in_numbers(line) -> None:

@@ -68,39 +68,25 @@ class Inspection:
 
     def __str__(self) -> str:
         """The main numbers as a table of two columns."""
-        rows = [(name, value) for name, value in self._main_numbers() if value is not None]
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {_short(value)}" for name, value in rows)
-
-    def _main_numbers(self) -> list[tuple[str, Any]]:
-        stable, waves = self.stability, self.amplification
-        rows: list[tuple[str, Any]] = [
-            ("model", self.model),
-            ("parameters", self.parameters),
-            ("frames of history", self.history),
-            ("data", self.data),
-            ("cells that it sees", self.reach.radius),
-            ("cells that the data move", self.reach.needed),
-            ("sees far enough", self.reach.enough),
-            ("stencil layers", len(self.layers)),
-            ("of them near the textbooks", sum(layer.is_classical for layer in self.layers)),
-            ("largest |λ| of a wave", None if waves is None else waves.radius),
-            ("waves that grow", None if waves is None else len(waves.unstable)),
-        ]
-        if stable is None:
-            return rows
-        return [
-            *rows,
-            ("worst error of a step ε", stable.epsilon),
-            ("Lipschitz constant C", stable.constant),
-            ("steps of a rollout", len(stable.bound.bound)),
-            ("steps the bound is useful", stable.bound.useful_steps),
-            ("steps rolled out", stable.bounded.steps),
-            (
-                "rollouts that stayed in range",
-                f"{stable.bounded.stayed} of {stable.bounded.trajectories}",
-            ),
-        ]
+        rows: dict[str, Any] = {
+            "model": self.model,
+            "parameters": self.parameters,
+            "data": self.data,
+            "cells that it sees": self.reach.radius,
+            "cells that the data move": self.reach.needed,
+            "stencil layers": len(self.layers),
+            "of them near the textbooks": sum(layer.is_classical for layer in self.layers),
+        }
+        if self.amplification is not None:
+            rows["largest |λ| of a wave"] = self.amplification.radius
+        if self.stability is not None:
+            bound, run = self.stability.bound, self.stability.bounded
+            rows["worst error of a step, ε"] = bound.epsilon
+            rows["Lipschitz constant, C"] = bound.constant
+            rows["steps that the bound is useful"] = bound.useful_steps
+            rows["rollouts that stayed in range"] = f"{run.stayed} of {run.trajectories}"
+        known = [(name, _short(value)) for name, value in rows.items() if value is not None]
+        return "\n".join(f"{name:<30}  {value}" for name, value in known)
 
     def to_dict(self) -> dict[str, Any]:
         """The same for a machine: numbers in plain JSON types."""
@@ -225,11 +211,9 @@ def _histories(emulator: Emulator, data: Dataset | None) -> Trajectory:
 
 def _short(value: Any) -> str:
     if isinstance(value, tuple):
-        return " × ".join(_short(part) for part in dict.fromkeys(value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+        return " × ".join(_short(part) for part in value)
     if isinstance(value, float):
-        return f"{value:.4g}" if math.isfinite(value) else "all"
+        return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -69,30 +69,21 @@ def movie_frames(scene: Scene, channel: int = 0) -> Iterator[np.ndarray]:
 
 def _maps(figure: Any, scene: Scene, channel: int) -> Any:
     figure.set_layout_engine("compressed")
-    axes = figure.subplots(1, 3)
-    worst = scene.error_limit(channel)
-    parts = (("truth", scene.truth), (scene.model, scene.prediction), ("error", scene.error))
     images = []
-    for panel, (name, values) in zip(axes, parts, strict=True):
-        is_error = name == "error"
-        image = panel.imshow(
-            scene.picture(values[0, channel]),
-            aspect="auto",
-            cmap=ERROR_MAP if is_error else FIELD_MAP,
-        )
-        panel.set_box_aspect(scene.tallness)
-        image.set_clim(*((-worst, worst) if is_error else scene.color_limits(channel)))
-        panel.set_title(name, loc="center")
-        panel.set_axis_off()
-        if name != "truth":
-            bar = figure.colorbar(image, ax=[panel], aspect=24, pad=0.02, shrink=0.9)
+    for place, panel in zip(figure.subplots(1, 3), scene.panels(channel), strict=True):
+        image = place.imshow(scene.picture(panel.values[0]), aspect="auto", **panel.colors)
+        place.set_box_aspect(scene.tallness)
+        place.set_title(panel.name, loc="center")
+        place.set_axis_off()
+        if panel.name != "truth":
+            bar = figure.colorbar(image, ax=[place], aspect=24, pad=0.02, shrink=0.9)
             bar.outline.set_visible(False)
-            bar.set_label(f"{'error of ' if is_error else ''}{scene.label(channel)}")
-        images.append((image, values))
+            bar.set_label(panel.label)
+        images.append((image, panel.values))
 
     def update(frame: int) -> None:
         for image, values in images:
-            image.set_data(scene.picture(values[frame, channel]))
+            image.set_data(scene.picture(values[frame]))
 
     return update
 

@@ -8,7 +8,7 @@ always share one colour scale.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,9 +17,18 @@ from matplotlib.figure import Figure
 from fino.grid import Grid
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 
-__all__ = ["Scene", "draw_fields", "draw_space_time"]
+__all__ = ["Panel", "Scene", "draw_fields", "draw_space_time"]
 
 _AXES = ("x", "y", "z")
+
+
+class Panel(NamedTuple):
+    """A title, values (t, *space), their colours as `imshow` takes them, and a label for these."""
+
+    name: str
+    values: np.ndarray
+    colors: dict[str, Any]
+    label: str
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,18 @@ class Scene:
         finite = error[np.isfinite(error)]
         return float(finite.max()) if finite.size and finite.max() > 0 else 1.0
 
+    def panels(self, channel: int) -> list[Panel]:
+        """Truth, prediction and error of one channel, the first two in the same colours."""
+        low, high = self.color_limits(channel)
+        worst, label = self.error_limit(channel), self.label(channel)
+        field = {"cmap": FIELD_MAP, "vmin": low, "vmax": high}
+        error = {"cmap": ERROR_MAP, "vmin": -worst, "vmax": worst}
+        return [
+            Panel("truth", self.truth[:, channel], field, label),
+            Panel(self.model, self.prediction[:, channel], field, label),
+            Panel("error", self.error[:, channel], error, f"error of {label}"),
+        ]
+
     def moments(self, count: int) -> list[int]:
         """Frames to show: evenly spread, the first and the last among them."""
         count = min(count, len(self.truth))
@@ -145,74 +166,54 @@ def _maps(scene: Scene, channel: int, count: int) -> Figure:
     if scene.steady:
         return _steady_maps(scene, channel)
     moments = scene.moments(count)
-    worst = scene.error_limit(channel)
     with drawn(2.0 * len(moments) + 1.1, 3 * 2.0 * scene.tallness + 0.5) as figure:
         figure.set_layout_engine("compressed")
         axes = figure.subplots(3, len(moments), squeeze=False)
-        rows = (("truth", scene.truth), (scene.model, scene.prediction), ("error", scene.error))
-        for row, (name, values) in enumerate(rows):
-            is_error = name == "error"
+        for row, panel in enumerate(scene.panels(channel)):
             for column, frame in enumerate(moments):
-                image = _map(axes[row, column], scene, values[frame, channel], is_error)
-                image.set_clim(*((-worst, worst) if is_error else scene.color_limits(channel)))
+                image = _map(axes[row, column], scene, panel.values[frame], panel.colors)
                 if row == 0:
                     axes[row, column].set_title(f"t = {scene.times[frame]:.4g}", loc="center")
-            axes[row, 0].set_ylabel(name, fontsize=11)
-            if row > 0:
-                beside = axes[2, :] if is_error else axes[:2, :]
-                _bar(figure, image, beside, scene, channel, is_error)
+            axes[row, 0].set_ylabel(panel.name, fontsize=11)
+            if row == 1:
+                _bar(figure, image, axes[:2, :], panel.label, _ends(scene, channel))
+            if row == 2:
+                _bar(figure, image, axes[2, :], panel.label)
         figure.supxlabel(scene.place, fontsize=9)
         return figure
 
 
 def _steady_maps(scene: Scene, channel: int) -> Figure:
     """A steady problem in one row: what was given, the truth, the prediction, the error."""
-    worst = scene.error_limit(channel)
-    parts = [("truth", scene.truth[-1, channel]), (scene.model, scene.prediction[-1, channel])]
-    parts = [*parts, ("error", scene.error[-1, channel])]
+    panels = scene.panels(channel)
     if scene.given is not None:
-        parts = [("input", scene.given[channel]), *parts]
-    with drawn(2.6 * len(parts), 2.5 * scene.tallness + 0.3) as figure:
+        panels = [Panel("input", scene.given[None, channel], {"cmap": FIELD_MAP}, ""), *panels]
+    with drawn(2.6 * len(panels), 2.5 * scene.tallness + 0.3) as figure:
         figure.set_layout_engine("compressed")
-        axes = figure.subplots(1, len(parts), squeeze=False)[0]
-        for panel, (name, values) in zip(axes, parts, strict=True):
-            is_error = name == "error"
-            image = _map(panel, scene, values, is_error)
-            if name != "input":
-                image.set_clim(*((-worst, worst) if is_error else scene.color_limits(channel)))
-            panel.set_title(name, loc="center")
-            if name != "truth":
-                _bar(figure, image, panel, scene, channel, is_error, named=name != "input")
+        axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        for place, panel in zip(axes, panels, strict=True):
+            image = _map(place, scene, panel.values[-1], panel.colors)
+            place.set_title(panel.name, loc="center")
+            if panel.name != "truth":
+                ends = "neither" if panel.name in ("input", "error") else _ends(scene, channel)
+                _bar(figure, image, place, panel.label, ends)
         figure.supxlabel(scene.place, fontsize=9)
         return figure
 
 
-def _map(axes: Axes, scene: Scene, values: np.ndarray, is_error: bool) -> Any:
-    image = axes.imshow(
-        scene.picture(values), cmap=ERROR_MAP if is_error else FIELD_MAP, aspect="auto"
-    )
+def _map(axes: Axes, scene: Scene, values: np.ndarray, colors: dict[str, Any]) -> Any:
+    image = axes.imshow(scene.picture(values), aspect="auto", **colors)
     axes.set_box_aspect(scene.tallness)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
     return image
 
 
-def _bar(
-    figure: Figure,
-    image: Any,
-    beside: Any,
-    scene: Scene,
-    channel: int,
-    is_error: bool,
-    named: bool = True,
-) -> None:
-    ends = "neither" if is_error or not named else _ends(scene, channel)
+def _bar(figure: Figure, image: Any, beside: Any, label: str, ends: str = "neither") -> None:
     bar = figure.colorbar(image, ax=beside, shrink=0.9, aspect=22, pad=0.02, extend=ends)
-    if named:
-        bar.set_label(f"{'error of ' if is_error else ''}{scene.label(channel)}")
     bar.outline.set_visible(False)
+    if label:
+        bar.set_label(label)
 
 
 def _ends(scene: Scene, channel: int) -> str:
@@ -256,29 +257,21 @@ def draw_space_time(scene: Scene, channel: int = 0) -> Figure:
     """A line's whole history as a map: space to the right, time upwards."""
     if scene.dims != 1:
         raise ValueError(f"space and time fit in one map for a line, not in {scene.dims}D.")
-    worst = scene.error_limit(channel)
     times = scene.times
     step = float(times[1] - times[0]) if len(times) > 1 else 1.0
     box = (*scene.grid.extent[0], float(times[0]) - step / 2, float(times[-1]) + step / 2)
-    panels = (("truth", scene.truth), (scene.model, scene.prediction), ("error", scene.error))
     with drawn(8.6, 3.6) as figure:
         axes = figure.subplots(1, 3, sharey=True)
-        for panel, (name, values) in zip(axes, panels, strict=True):
-            is_error = name == "error"
-            image = panel.imshow(
-                values[:, channel],
-                origin="lower",
-                extent=box,
-                aspect="auto",
-                cmap=ERROR_MAP if is_error else FIELD_MAP,
+        for place, panel in zip(axes, scene.panels(channel), strict=True):
+            image = place.imshow(
+                panel.values, origin="lower", extent=box, aspect="auto", **panel.colors
             )
-            image.set_clim(*((-worst, worst) if is_error else scene.color_limits(channel)))
-            panel.set_title(name, loc="center")
-            panel.set_xlabel(scene.axis_label(0))
-            if name != "truth":
-                beside = [panel] if is_error else list(axes[:2])
+            place.set_title(panel.name, loc="center")
+            place.set_xlabel(scene.axis_label(0))
+            if panel.name != "truth":
+                beside = [place] if panel.name == "error" else list(axes[:2])
                 bar = figure.colorbar(image, ax=beside, aspect=28, pad=0.02)
-                bar.set_label(f"{'error of ' if is_error else ''}{scene.label(channel)}")
+                bar.set_label(panel.label)
                 bar.outline.set_visible(False)
         axes[0].set_ylabel("time")
         return figure
