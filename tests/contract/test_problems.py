@@ -13,7 +13,7 @@ import fino
 from fino.data.card import SYMMETRIES
 from fino.data.generate import plan
 from fino.pde import PROBLEMS
-from fino.training.augment import augment
+from fino.training.batch import augment
 
 SMALL = {"points": 16, "frames": 4, "duration": 0.06}
 
@@ -214,6 +214,13 @@ def test_released_starts_end_with_the_released_file_and_have_one_seed(kind):
         problem.draw(problem.grid, 1, [0])
     with pytest.raises(ValueError, match="use fewer samples"):
         problem.draw(problem.grid, 0, [1_000_000])
+
+
+def test_data_of_an_instance_keep_its_settings():
+    problem = small(PROBLEMS["advection"], beta=2.0, initial="pdebench")
+    card = fino.generate(problem, samples=1).card
+    assert card.initial == "pdebench" and card.parameters["beta"] == 2.0
+    assert fino.generate(problem, samples=1, initial="ours").card.initial == "ours"
 
 
 def test_what_is_no_problem_is_refused_in_one_line():

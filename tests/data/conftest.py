@@ -1,4 +1,4 @@
-"""A tiny problem with an exact solution, so that making data can be tested without a solver."""
+"""A tiny problem with an exact solution, so that `generate` can be tested without a solver."""
 
 from collections.abc import Sequence
 

@@ -90,13 +90,13 @@ def _fitted(
     import fino
     from fino.cli.console import say
     from fino.cli.training_bar import training_bar
-    from fino.training.choices import explained, settled
+    from fino.training.choices import choose_settings, explained
     from fino.training.settings import TrainingSettings
 
     data = fino.open(path)
     chosen = {"seed": tables["train"].get("seed", 0), **tables["model"]}
     model = fino.build(chosen.pop("name", name), data, **chosen)
-    settings = settled(TrainingSettings(**tables["train"]), model, data)
+    settings = choose_settings(TrainingSettings(**tables["train"]), model, data)
     if not quiet:
         say(f"[bold]{data.card.title or data.card.name}[/bold] from {path}")
         for line in explained(settings, model, data):

@@ -4,8 +4,9 @@
     best-lag        what was `lag` steps ago comes again; the lag that fits the training data best
     climatology     the mean of the training part in every cell, whatever the time
     training-mean   the mean of the training trajectories at the same time
-    analogue        steady data: the answers of the most similar inputs (`steady_baselines`)
-    regression      steady data: the best linear map from input to answer (`steady_baselines`)
+    nearest-trajectory, blended-trajectories    looked up in the training part (`lookup`)
+    analogue        steady data: the answers of the most similar inputs (`lookup`)
+    regression      steady data: the best linear map from input to answer (`lookup`)
     solver          the problem's own classical solver on the data's own coarse grid
 
 A baseline is a stepper, history → next frame.  Some need more than the last few frames: the mean
@@ -27,7 +28,7 @@ from torch import Tensor
 
 from fino.data.dataset import Dataset
 from fino.grid import Grid
-from fino.model.lookup import Analogue, Regression
+from fino.model.lookup import Analogue, BlendedTrajectories, NearestTrajectory, Regression
 from fino.pde import PROBLEMS, Problem
 from fino.shapes import Field, Trajectory
 
@@ -288,6 +289,8 @@ BASELINES: dict[str, type[Baseline]] = {
     "best-lag": BestLag,
     "climatology": Climatology,
     "training-mean": TrainingMean,
+    "nearest-trajectory": NearestTrajectory,
+    "blended-trajectories": BlendedTrajectories,
     "analogue": Analogue,
     "regression": Regression,
     "solver": Solver,
