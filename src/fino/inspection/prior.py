@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fino.inspection.stencil import moments
 
-__all__ = ["Prior", "PriorReport", "frame_weights", "prior_of", "prior_report"]
+__all__ = ["PriorReport", "frame_weights", "prior_of", "prior_report"]
 
 
 @dataclass(frozen=True, eq=False)

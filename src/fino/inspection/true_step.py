@@ -25,7 +25,7 @@ from fino.model.baselines import Solver
 from fino.shapes import Field
 from fino.streams import torch_stream
 
-__all__ = ["TrueStep", "true_step"]
+__all__ = ["true_step"]
 
 #: A change this large, in units of a channel's spread, is small to the equation and large to
 #: the solver's own tolerance.

@@ -21,8 +21,6 @@ from fino.report.stability_words import (
 )
 
 __all__ = [
-    "Section",
-    "WordTable",
     "describe_missing",
     "describe_prior",
     "describe_reach",

@@ -196,11 +196,7 @@ def _errors(subject: Subject, scores: Scores, others: Sequence[Scores]) -> Pictu
 def _spectra(subject: Subject, scores: Scores) -> list[Picture]:
     pictures = []
     for name, energy in list(scores.spectra["fields"].items())[:_CHANNELS]:
-        series = {
-            "truth": energy["truth"],
-            subject.name: energy["model"],
-            "error": energy["error"],
-        }
+        series = {"truth": energy["truth"], subject.name: energy["model"], "error": energy["error"]}
         if any(value is None for values in series.values() for value in values):
             continue
         of_field = f" of {name}" if len(scores.spectra["fields"]) > 1 else ""
@@ -232,7 +228,7 @@ def _html(
         title=f"{subject.name} on {card.title or card.name}",
         scores=scores,
         asked=words.describe_task(data, scores),
-        tiles=words.headline_tiles(subject, scores),
+        tiles=words.headline_tiles(scores),
         player=None if scene.steady else player_content(scene),
         field_gradient=gradient(look.FIELD_MAP),
         error_gradient=gradient(look.ERROR_MAP),
