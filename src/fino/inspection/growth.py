@@ -29,7 +29,6 @@ from fino.shapes import Field, Trajectory
 from fino.streams import torch_stream
 
 __all__ = [
-    "Stretch",
     "cosine_waves",
     "growth_of_changes",
     "growth_of_errors",

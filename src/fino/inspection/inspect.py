@@ -18,13 +18,7 @@ import torch
 
 from fino.data.dataset import Dataset
 from fino.inspection.amplification import Amplification, step_amplification
-from fino.inspection.layers import (
-    GateReport,
-    LayerReport,
-    gate_reports,
-    layer_reports,
-    time_steps,
-)
+from fino.inspection.layers import GateReport, LayerReport, gate_reports, layer_reports, time_steps
 from fino.inspection.prior import PriorReport, prior_report
 from fino.inspection.reach import Reach, reach
 from fino.inspection.stability import Stability, StabilityPlan, held_out, stability

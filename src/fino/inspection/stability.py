@@ -162,22 +162,22 @@ def stability(
     progress: Progress | None = None,
 ) -> Stability:
     """Measure a stepper on the held-out part of its data."""
-    plan, tell = plan or StabilityPlan(), progress or (lambda share: None)
+    plan, show = plan or StabilityPlan(), progress or (lambda share: None)
     part, scale = held_out(data), scale_of(stepper, data.channels)
     history = int(getattr(stepper, "history", part.history))
     truth = part.read(range(min(plan.trajectories, len(part))))
     errors = rollout_errors(stepper, truth, history, scale)
     worst, steps = float(errors.single.max()), errors.rolled.shape[1]
-    tell(0.2)
+    show(0.2)
     own = torch.cat([truth[:, :history], errors.predicted], dim=1)
     buffers = _visited_buffers(truth, own, history, plan.buffers)
     constants, directions = _constants(BufferStep(stepper, scale), buffers, plan.iterations)
-    tell(0.4)
+    show(0.4)
     state = buffers[min(1, len(buffers) - 1)].unsqueeze(0)
     growth = growth_of_errors(stepper, scale, state, max(worst, 1e-4), steps, plan.looks)
-    tell(0.6)
+    show(0.6)
     bounded = bounded_rollout(stepper, truth, own[: plan.long_rollouts], history, plan.longer)
-    tell(0.8)
+    show(0.8)
     spread = _spread(stepper, truth, scale)
     return Stability(
         epsilon=worst,

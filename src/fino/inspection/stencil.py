@@ -21,9 +21,7 @@ from fino.inspection.classical import Classical, Terms, classical_stencils, name
 from fino.streams import numpy_stream
 
 __all__ = [
-    "Nearest",
     "StencilReport",
-    "Symbol",
     "chance_distance",
     "moments",
     "nearest_classical",
@@ -154,11 +152,7 @@ def _operator_of(weights: np.ndarray, spacing: Sequence[float]) -> tuple[Terms, 
 
 
 def symbol(
-    weights: np.ndarray,
-    spacing: Sequence[float],
-    terms: Terms,
-    axis: int = 0,
-    samples: int = 64,
+    weights: np.ndarray, spacing: Sequence[float], terms: Terms, axis: int = 0, samples: int = 64
 ) -> Symbol:
     """The stencil's answer to waves along one axis, up to the shortest that the grid carries."""
     theta = np.linspace(math.pi / samples, math.pi, samples)

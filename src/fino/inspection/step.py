@@ -26,14 +26,7 @@ from fino.model.fused import plain_blocks
 from fino.model.rollout import AnyStepper, take_step
 from fino.shapes import Field, Trajectory
 
-__all__ = [
-    "BufferStep",
-    "Tangent",
-    "over_space",
-    "periodic_twin",
-    "scale_of",
-    "size",
-]
+__all__ = ["BufferStep", "Tangent", "over_space", "periodic_twin", "scale_of", "size"]
 
 #: A map of small changes of a buffer to small changes of a buffer.
 Tangent = Callable[[Trajectory], Trajectory]

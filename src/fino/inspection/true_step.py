@@ -26,7 +26,7 @@ from fino.model.rollout import take_step
 from fino.shapes import Field
 from fino.streams import torch_stream
 
-__all__ = ["TrueStep", "true_step"]
+__all__ = ["true_step"]
 
 #: A change this large, in units of a channel's spread, is small to the equation and large to
 #: the solver's own tolerance.

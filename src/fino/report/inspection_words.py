@@ -21,8 +21,6 @@ from fino.report.stability_words import (
 )
 
 __all__ = [
-    "Section",
-    "WordTable",
     "describe_missing",
     "describe_prior",
     "describe_reach",
@@ -146,12 +144,12 @@ def describe_prior(found: PriorReport) -> list[str]:
         return ["It adds to the last frame."]
     lines = []
     if found.frames:
-        told = ", ".join(
+        combined = ", ".join(
             f"{' / '.join(f'{w:.3f}' for w in weights)} × the frame of {ago} step"
             f"{'s' if ago > 1 else ''} ago"
             for ago, weights in found.frames.items()
         )
-        lines.append(f"It adds to {told}.")
+        lines.append(f"It adds to {combined}.")
     for name, terms in found.equation.items():
         right = " ".join(
             f"{coefficient:+.3g} {f'{name_terms(((alpha, 1.0),))} ' if any(alpha) else ''}{source}"

@@ -194,11 +194,8 @@ def _errors(run: Run, scores: Scores, others: Sequence[Scores]) -> Picture:
 def _spectra(run: Run, scores: Scores) -> list[Picture]:
     pictures = []
     for name, energy in list(scores.spectra["fields"].items())[:_CHANNELS]:
-        series = {
-            "truth": energy["truth"],
-            run.model_name: energy["model"],
-            "error": energy["error"],
-        }
+        series = {"truth": energy["truth"], run.model_name: energy["model"]}
+        series["error"] = energy["error"]
         if any(value is None for values in series.values() for value in values):
             continue
         of_field = f" of {name}" if len(scores.spectra["fields"]) > 1 else ""
@@ -231,7 +228,7 @@ def _html(
         scores=scores,
         verdict=describe_verdict(scores),
         asked=words.describe_task(data, scores),
-        tiles=words.headline_tiles(run, scores),
+        tiles=words.headline_tiles(scores),
         player=None if scene.steady else player_content(scene),
         field_gradient=gradient(look.FIELD_MAP),
         error_gradient=gradient(look.ERROR_MAP),

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from fino.grid import Grid
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 
-__all__ = ["Panel", "Scene", "draw_fields", "draw_space_time"]
+__all__ = ["Scene", "draw_fields", "draw_space_time"]
 
 _AXES = ("x", "y", "z")
 

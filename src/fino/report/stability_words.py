@@ -19,7 +19,7 @@ __all__ = [
     "verdict",
 ]
 
-#: Steps at which the bound and the growth are told.
+#: Steps at which the bound and the growth are shown.
 _SHOWN = (1, 2, 5, 10, 20, 50, 100, 200)
 
 
@@ -57,8 +57,8 @@ def describe_stability(stable: Stability) -> list[str]:
         chosen = [j for j in _SHOWN if j < len(stable.growth)]
         growth = ", ".join(f"{stable.growth[j]:.3g} over {j}" for j in chosen)
         lines.append(
-            f"An error put into one frame grew by {growth} steps at most; summed up, that "
-            f"is {_number(bound.grown[-1])} at step {total}, below the spread for "
+            f"A small error in one frame grew at most by {growth} steps; summed up, that is "
+            f" {_number(bound.grown[-1])} at step {total}, below the spread for "
             f"{bound.grown_useful_steps} steps."
         )
     lines.append(_bounded(stable))
@@ -95,8 +95,10 @@ def describe_waves(factors: Amplification, true: Amplification | None = None) ->
     mine, exact = factors.modes_of(*wave), true.modes_of(*wave)
     if len(mine) and len(exact):
         pairs = [(one, mine[np.argmin(np.abs(mine - one))]) for one in exact]
-        told = "; ".join(f"{_factor(one)} became {_factor(close)}" for one, close in pairs)
-        lines.append(f"The longest wave, from the solver on this grid to the learned step: {told}.")
+        compared = "; ".join(f"{_factor(one)} became {_factor(close)}" for one, close in pairs)
+        lines.append(
+            f"The longest wave, from the solver on this grid to the learned step: {compared}."
+        )
         lasting = int((np.abs(mine) > 0.95).sum())
         if lasting > len(exact):
             lines.append(
@@ -146,11 +148,11 @@ def bound_rows(bound: ErrorBound) -> tuple[tuple[str, ...], list[tuple[str, ...]
 
 def describe_samples(stable: Stability) -> str:
     """What all of it rests on."""
-    rollouts = stable.bounded.trajectories
     return (
-        f"All of it was measured at some states of the {stable.part} part ({stable.single_steps} "
-        f"single steps of {stable.trajectories} trajectories, {len(stable.constants)} states, "
-        f"{rollouts} long rollout{'s' if rollouts > 1 else ''}): evidence, not a proof. Errors "
+        f"All of it was measured at some states of the {stable.part} part "
+        f"({_count(stable.single_steps, 'single step')} on "
+        f"{_count(stable.trajectories, 'sample')}, {_count(len(stable.constants), 'state')}, "
+        f"{_count(stable.bounded.trajectories, 'long rollout')}): evidence, not a proof. Errors "
         "are in units of each channel's spread."
     )
 
@@ -166,3 +168,7 @@ def _factor(value: complex) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.2e}" if math.isfinite(value) else "∞"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

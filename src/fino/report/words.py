@@ -54,39 +54,29 @@ def describe_task(data: Dataset, scores: Scores) -> str:
     )
 
 
-def headline_tiles(run: Run, scores: Scores) -> list[dict[str, str]]:
+def headline_tiles(scores: Scores) -> list[dict[str, str]]:
     """The numbers that a reader looks for first."""
-    score = scores.metrics.get("nrmse")
+    score, cost = scores.metrics.get("nrmse"), scores.cost
     found = []
     if score is not None:
         between = "" if score.low is None else f"95 %: {score.low:.3g} – {score.high:.3g}"
-        found.append(
-            {"value": number(score.value), "name": "relative error (nRMSE)", "more": between}
-        )
+        found.append((number(score.value), "relative error (nRMSE)", between))
     baselines = scores.verdict["baselines"]
     if baselines and score is not None and score.value > 0 and math.isfinite(score.value):
         best = min(baselines, key=lambda name: baselines[name]["value"] or math.inf)
         ratio = (baselines[best]["value"] or math.inf) / score.value
         side, ratio = ("below", ratio) if ratio >= 1 else ("above", 1 / ratio)
         word = f"{ratio:.3g}×" if ratio < 1e4 else f"{ratio:.0e}×"
-        found.append({"value": word, "name": f"{side} the best baseline", "more": best})
-    cost = scores.cost
+        found.append((word, f"{side} the best baseline", best))
     if "parameters" in cost:
         operations = f"{counted(cost['multiply_adds'])} multiply-adds a step"
-        found.append(
-            {"value": counted(cost["parameters"]), "name": "parameters", "more": operations}
-        )
-    found.append(
-        {
-            "value": f"{1000 * cost['seconds_per_step']:.3g} ms",
-            "name": "a step",
-            "more": "one sample, this machine",
-        }
-    )
+        found.append((counted(cost["parameters"]), "parameters", operations))
+    step = f"{1000 * cost['seconds_per_step']:.3g} ms"
+    found.append((step, "a step", "one sample, this machine"))
     spent = cost.get("training_cpu_seconds")
     if spent:
-        found.append({"value": f"{spent:.3g} s", "name": "of training", "more": "processor time"})
-    return found
+        found.append((f"{spent:.3g} s", "of training", "processor time"))
+    return [{"value": value, "name": name, "more": more} for value, name, more in found]
 
 
 def number(value: float) -> str:
