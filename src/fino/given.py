@@ -56,6 +56,10 @@ class Given:
         """Only the newest frames of the history."""
         return replace(self, history=self.history[:, self.history.shape[1] - frames :])
 
+    def rows(self, rows: slice) -> Given:
+        """Some of the batch."""
+        return replace(self, history=self.history[rows])
+
     def step(self, frame: Field) -> Given:
         """One step later: the oldest frame leaves and `frame` (b, c, *space) enters."""
         import torch

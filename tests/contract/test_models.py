@@ -17,11 +17,22 @@ from fino.settings import Settings
 POINTS = {1: 32, 2: 32, 3: 8}
 GLOBAL = {"fno", "ufno", "ffno", "local-fno", "transolver"}
 #: Models whose settings make them see little, so that a small grid shows where they stop.
-NEAR = {"fino": {"width": 4, "levels": 1}, "unet": {"width": 2, "levels": 1}}
+NEAR = {
+    "fino": {"width": 4, "levels": 1},
+    "plain": {"width": 4, "levels": 1, "activation": "gelu"},
+    "unet": {"width": 2, "levels": 1},
+    "cnext-unet": {"width": 2, "levels": 1, "blocks": 1, "radius": 1, "layer_scale": 1.0},
+    "dilated-resnet": {"width": 4, "blocks": 1, "dilations": (1, 2, 1), "activation": "gelu"},
+    "percnn": {"width": 4},
+}
 #: What fits three dimensions and a few seconds.
 TINY = {
     "fino": {"width": 4, "levels": 1},
+    "plain": {"width": 4, "levels": 1},
     "unet": {"width": 2, "levels": 1},
+    "cnext-unet": {"width": 2, "levels": 1, "blocks": 1, "layer_scale": 1.0},
+    "dilated-resnet": {"width": 4, "blocks": 1, "dilations": (1, 2, 1)},
+    "percnn": {"width": 4},
     "fno": {"width": 4, "modes": 3, "layers": 2, "head": 8},
     "ufno": {"width": 4, "modes": 3, "layers": 2, "paths": 1, "head": 8},
     "ffno": {"width": 4, "modes": 3, "layers": 2, "factor": 2, "head": 8},

@@ -9,7 +9,7 @@ import torch
 from fino.data.card import SYMMETRIES
 from fino.data.generate import plan
 from fino.pde import PROBLEMS
-from fino.training.augment import augment
+from fino.training.batch import augment
 
 SMALL = {"points": 16, "frames": 4, "duration": 0.06}
 

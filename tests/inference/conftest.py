@@ -43,7 +43,7 @@ def make_model() -> Callable[..., Emulator]:
         model = Emulator(network, shown, grid).to(dtype).eval()
         model.output_std.fill_(0.1)
         if predict == "linear":
-            model.base.copy_(torch.linspace(0.1, 1, history).unsqueeze(1) / history)
+            model.prior.weight.copy_(torch.linspace(0.1, 1, history).unsqueeze(1) / history)
         return model
 
     return make
@@ -55,6 +55,6 @@ def make_history() -> Callable[..., torch.Tensor]:
         stream = torch.Generator().manual_seed(seed)
         lead = () if samples is None else (samples,)
         size = (*lead, model.history, model.channels, *model.grid.points)
-        return torch.randn(size, generator=stream, dtype=model.base.dtype)
+        return torch.randn(size, generator=stream, dtype=model.input_std.dtype)
 
     return make

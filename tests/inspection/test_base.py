@@ -37,7 +37,7 @@ def with_heat(model: Emulator, nu: float, speed: float) -> Emulator:
     """The scheme of uₜ + c uₓ = ν uₓₓ in the middle of the emulator's own."""
     central, second = np.array([-0.5, 0, 0.5]) / H, np.array([1.0, -2, 1]) / H**2
     weights = np.array([0, 1.0, 0]) + DT * (nu * second - speed * central)
-    model.scheme.copy_(torch.from_numpy(weights).expand_as(model.scheme))
+    model.prior.weight.copy_(torch.from_numpy(weights).expand_as(model.prior.weight))
     return model
 
 
@@ -52,8 +52,8 @@ def test_a_scheme_is_read_as_its_equation() -> None:
 
 def test_frames_that_are_copied_are_named_by_their_age() -> None:
     model = emulator("linear", history=5)
-    model.base.zero_()
-    model.base[0] = 1.0
+    model.prior.weight.zero_()
+    model.prior.weight[0] = 1.0
     assert base_report(model).frames == {5: (1.0,)}
     assert base_report(model).sentences() == ["It adds to 1.000 × the frame of 5 steps ago."]
 

@@ -68,18 +68,20 @@ def test_without_positions_nothing_is_added():
 def test_the_network_adds_to_what_needs_no_learning(predict):
     model = recording(predict)
     history = torch.randn(2, 3, 2, 8, 12)
-    model.base.copy_(torch.tensor([[0.5, 0.0], [0.0, 1.0], [2.0, -1.0]]))
-    base = {
+    weights = torch.tensor([[0.5, 0.0], [0.0, 1.0], [2.0, -1.0]])
+    if predict == "linear":
+        model.prior.weight.copy_(weights)
+    prior = {
         "frame": torch.zeros(2, 2, 8, 12),
         "increment": history[:, -1],
-        "linear": (history * model.base.view(3, 2, 1, 1)).sum(1),
+        "linear": (history * weights.view(3, 2, 1, 1)).sum(1),
     }[predict]
     correction = torch.tensor([10.5, 20.0]).view(2, 1, 1)
-    torch.testing.assert_close(model(history), base + correction)
+    torch.testing.assert_close(model(history), prior + correction)
 
 
 def test_a_larger_domain_gets_walls_of_its_own_but_no_invented_coordinates():
-    assert recording(edges=True).static((16, 12))[1, -1].eq(1).all()
+    assert recording(edges=True).positions((16, 12))[1, -1].eq(1).all()
     with pytest.raises(ValueError, match="Build it with coordinates=False to run on other sizes"):
         recording(coordinates=True)(torch.zeros(1, 3, 2, 16, 12))
 

@@ -159,7 +159,7 @@ def test_a_bad_setting_is_named_with_its_fix(bad, message):
     [
         ((1, 3, 10, 8), "grid (10, 8) should be a multiple of 2^levels = 4 on every axis. Use few"),
         ((1, 2, 8, 8), "inputs should be 3 but is 2."),
-        ((1, 3, 8), "input should have 2 space axes, got 1"),
+        ((1, 3, 8), "input of FINO should have 2 space axes, got 1"),
     ],
 )
 def test_a_bad_input_is_refused_in_words(shape, message):

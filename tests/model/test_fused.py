@@ -82,3 +82,44 @@ def test_an_axis_too_short_for_its_ghosts_is_refused_on_both_paths(boundary, rad
         net(torch.zeros(1, 1, 4))
     with plain_blocks(), pytest.raises(ValueError, match=message):
         net(torch.zeros(1, 1, 4))
+
+
+@pytest.mark.parametrize("activation", ["gelu", "silu"])
+@pytest.mark.parametrize(("dims", "boundary"), [(1, "periodic"), (2, "neumann"), (2, "reflect")])
+def test_second_derivatives_equal_those_of_the_plain_block(dims, boundary, activation):
+    torch.manual_seed(0)
+    shape = {"dims": dims, "inputs": 1, "outputs": 1, "width": 3, "levels": 1}
+    net = fino.Fino(**shape, boundary=boundary, activation=activation).double()
+    u = torch.randn(1, 1, *[4] * dims, dtype=torch.float64)
+    v = torch.randn_like(u)
+
+    def energy(x):
+        return net(x).square().sum()
+
+    def both():
+        hessian = torch.autograd.functional.hessian(energy, u)
+        _, product = torch.autograd.functional.hvp(energy, u, v)
+        return hessian, product
+
+    fused = both()
+    with plain_blocks():
+        plain = both()
+    assert float(plain[0].abs().max()) > 1e-3
+    for ours, reference in zip(fused, plain, strict=True):
+        torch.testing.assert_close(ours, reference, rtol=1e-6, atol=1e-9)
+
+
+def test_second_derivatives_reach_the_weights():
+    torch.manual_seed(0)
+    net = fino.Fino(dims=1, inputs=1, outputs=1, width=3, levels=0, activation="gelu").double()
+    u = torch.randn(1, 1, 8, dtype=torch.float64, requires_grad=True)
+
+    def penalty():
+        (gradient,) = torch.autograd.grad(net(u).square().sum(), u, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), list(net.parameters()))
+
+    fused = penalty()
+    with plain_blocks():
+        plain = penalty()
+    for ours, reference in zip(fused, plain, strict=True):
+        torch.testing.assert_close(ours, reference, rtol=1e-6, atol=1e-9)

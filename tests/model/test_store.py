@@ -95,7 +95,7 @@ def test_a_configuration_of_another_version_is_named(tmp_path):
     folder = fino.save(emulator(), tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "version": 99}))
-    with pytest.raises(ValueError, match=r"config.json has version 99, this fino reads 1"):
+    with pytest.raises(ValueError, match=r"config.json has version 99, this fino reads 2"):
         fino.load(folder)
 
 

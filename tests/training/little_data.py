@@ -8,6 +8,7 @@ import numpy as np
 
 import fino
 from fino.data.dataset import Dataset
+from fino.given import Given
 from fino.model.emulator import Emulator
 
 
@@ -52,3 +53,8 @@ def blobs(samples: int = 6, frames: int = 8, points: int = 24, seed: int = 0) ->
 
 def little_fino(data: Dataset, **settings: Any) -> Emulator:
     return fino.build("fino", data, **{"width": 4, "levels": 1, "history": 3, **settings})
+
+
+def begin(model, trajectories):
+    """What a model is given of whole trajectories (b, t, c, *space), and their future."""
+    return Given(trajectories[:, : model.history]), trajectories[:, model.history :]

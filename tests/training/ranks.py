@@ -24,7 +24,7 @@ def first_gradient(processes: Processes) -> dict[str, torch.Tensor]:
     """The gradient of the first batch, averaged over the processes."""
     model = little_fino(waves())
     batch = draw_batch(waves().train, model, SETTINGS, 0, 4, processes.rows(4))
-    Unroll(model, SETTINGS)(batch.history, batch.future).backward()
+    Unroll(model, SETTINGS)(batch.given, batch.future).backward()
     processes.average_gradients(model)
     return {name: p.grad for name, p in model.named_parameters()}
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 from little_data import blobs, little_fino, waves
 
-from fino.training.augment import augment
-from fino.training.batch import draw_batch
+from fino.training.batch import augment, draw_batch
 from fino.training.processes import Processes
 from fino.training.settings import TrainingSettings
 
@@ -23,9 +22,9 @@ def test_the_same_step_sees_the_same_numbers_and_another_step_others():
     first, again, other = (
         draw_batch(data.train, model, settings, step, horizon=2) for step in (17, 17, 18)
     )
-    assert torch.equal(first.history, again.history)
+    assert torch.equal(first.given.history, again.given.history)
     assert first.samples == again.samples
-    assert not torch.equal(first.history, other.history)
+    assert not torch.equal(first.given.history, other.given.history)
 
 
 def test_processes_share_the_batch_that_one_would_take_whole():
@@ -36,7 +35,7 @@ def test_processes_share_the_batch_that_one_would_take_whole():
     parts = [
         draw_batch(data.train, model, settings, 5, 2, Processes(rank, 2).rows(4)) for rank in (0, 1)
     ]
-    assert torch.equal(torch.cat([p.history for p in parts]), whole.history)
+    assert torch.equal(torch.cat([p.given.history for p in parts]), whole.given.history)
     assert torch.equal(torch.cat([p.future for p in parts]), whole.future)
     assert parts[0].samples + parts[1].samples == whole.samples
     with pytest.raises(ValueError, match=r"multiple of the 2 processes. Try 4\."):
@@ -67,7 +66,7 @@ def test_noise_is_in_units_of_the_fields_spread_and_never_in_the_target():
         for noise in (0.0, 0.5)
     )
     assert torch.equal(quiet.future, noisy.future)
-    size = (noisy.history - quiet.history).std() / model.input_std
+    size = (noisy.given.history - quiet.given.history).std() / model.input_std
     assert float(size) == pytest.approx(0.5, rel=0.05)
 
 

@@ -7,9 +7,9 @@ import torch
 from little_data import blobs, little_fino, waves
 
 import fino
+from fino.given import Given
 from fino.locality import Locality
-from fino.training.batch import draw_batch
-from fino.training.crops import crop_sizes, draw_crop
+from fino.training.batch import crop_sizes, draw_batch, draw_crop
 from fino.training.loss import Unroll
 from fino.training.settings import TrainingSettings
 
@@ -18,7 +18,7 @@ CASES = {
     "line, two levels": (waves(points=256), 16, {"levels": 2}),
     "square, walls": (blobs(points=48), 8, {"levels": 1}),
     "square, on a scheme": (blobs(points=48), 8, {"levels": 1, "predict": "stencil"}),
-    "square, no levels, linear base": (blobs(points=48), 8, {"levels": 0, "predict": "linear"}),
+    "square, no levels, linear prior": (blobs(points=48), 8, {"levels": 0, "predict": "linear"}),
 }
 
 
@@ -31,14 +31,14 @@ def both_losses(data, crop, shape, *, horizon=2, shrink=0, step=0, dtype=torch.f
     radius = tuple(r - shrink / horizon for r in promised.radius)
     piece = draw_crop(sizes, data.grid, Locality(radius, promised.stride), horizon, 0, step)
     whole = draw_batch(data.train, model, settings.changed(crop=None), step, horizon)
-    history, future = whole.history.to(dtype), whole.future.to(dtype)
+    history, future = whole.given.history.to(dtype), whole.future.to(dtype)
     small = Unroll(model, settings)(
-        piece.cut(history), piece.cut(future), piece.cut(model.static()), piece.inner
+        Given(history, model.positions()).cut(piece.cut), piece.cut(future), piece.inner
     )
     small.backward()
     small_gradient = [p.grad.clone() for p in model.parameters()]
     model.zero_grad()
-    # Judged on the same cells, unrolled over the whole domain.
+    # The loss of the same cells, unrolled over the whole domain.
     where = tuple(cells[inner] for cells, inner in zip(piece.cells, piece.inner, strict=True))
     starts = [int(w[0]) for w in where]
     back = [-s for s in starts]
@@ -67,7 +67,7 @@ def test_the_crop_has_the_loss_and_gradient_of_the_full_domain_restricted_to_it(
 
 
 def test_in_double_precision_a_halo_one_cell_too_small_is_noticed():
-    data, crop, shape = CASES["square, no levels, linear base"]
+    data, crop, shape = CASES["square, no levels, linear prior"]
     exact, full, *_ = both_losses(data, crop, shape, horizon=1, dtype=torch.float64)
     assert exact.item() == pytest.approx(full.item(), rel=1e-12, abs=0)
     short, full, *_ = both_losses(data, crop, shape, horizon=1, shrink=1, dtype=torch.float64)
@@ -100,10 +100,8 @@ def test_a_training_step_on_crops_reads_only_the_crop_and_its_halo():
     settings = TrainingSettings(batch=2, crop=8)
     batch = draw_batch(data.train, model, settings, step=3, horizon=1)
     halo = model.locality.halo(1)[0]
-    assert batch.history.shape[-1] == batch.future.shape[-1] == 8 + 2 * halo
-    assert torch.isfinite(
-        Unroll(model, settings)(batch.history, batch.future, batch.static, batch.inner)
-    )
+    assert batch.given.history.shape[-1] == batch.future.shape[-1] == 8 + 2 * halo
+    assert torch.isfinite(Unroll(model, settings)(batch.given, batch.future, batch.inner))
 
 
 def test_what_cannot_be_cropped_is_refused_in_words():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from little_data import blobs, little_fino, waves
+from little_data import begin, blobs, little_fino, waves
 
 from fino.training.loss import LOSSES, Unroll, full_trajectory_error, validate
 from fino.training.settings import TrainingSettings
@@ -56,7 +56,7 @@ def test_the_papers_scheme_starts_at_the_first_frame_and_goes_to_the_last():
     batch = draw_batch(data.train, model, settings, step=7, horizon=ahead)
     assert batch.starts == (0, 0, 0, 0)
     whole = data.read(batch.samples)
-    assert torch.equal(torch.cat([batch.history, batch.future], dim=1), whole)
+    assert torch.equal(torch.cat([batch.given.history, batch.future], dim=1), whole)
 
 
 def test_recomputing_instead_of_remembering_changes_no_gradient():
@@ -149,19 +149,21 @@ def test_validation_is_equation_15_over_the_whole_rollout():
     whole = data.validation.all()
     truth = whole[:, model.history :]
     prediction = fino.rollout(model, whole[:, : model.history], truth.shape[1])
-    judged = validate(model, whole)
-    assert judged.full == pytest.approx(full_trajectory_error(prediction, truth).item(), rel=1e-5)
+    validation = validate(model, *begin(model, whole))
+    assert validation.full == pytest.approx(
+        full_trajectory_error(prediction, truth).item(), rel=1e-5
+    )
     size = truth.flatten(3).square().mean(3).sqrt()
     off = (prediction - truth).flatten(3).square().mean(3).sqrt()
-    assert judged.nrmse == pytest.approx((off / size).mean().item(), rel=1e-5)
-    assert judged.diverged is None
+    assert validation.nrmse == pytest.approx((off / size).mean().item(), rel=1e-5)
+    assert validation.diverged is None
 
 
 def test_a_rollout_that_blows_up_is_judged_as_diverged():
     data = waves()
     model = little_fino(data)
     model.output_std.fill_(1e30)
-    judged = validate(model, data.validation.all())
-    assert judged.full == float("inf")
-    assert judged.diverged is not None
-    assert judged.diverged >= 1
+    validation = validate(model, *begin(model, data.validation.all()))
+    assert validation.full == float("inf")
+    assert validation.diverged is not None
+    assert validation.diverged >= 1

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from little_data import blobs, little_fino, waves
+from little_data import begin, blobs, little_fino, waves
 
 import fino
 import fino.training
 from fino.training import choices
-from fino.training.choices import explained, settled
+from fino.training.choices import choose_settings, explained
 from fino.training.loss import validate
 from fino.training.settings import TrainingSettings
 
@@ -32,9 +32,9 @@ def steady_slopes(samples: int = 8):
 def test_training_improves_the_rollout(tmp_path, predict):
     data = waves(samples=20)
     model = little_fino(data, predict=predict)
-    before = validate(model, data.validation.all())
+    before = validate(model, *begin(model, data.validation.all()))
     run = fino.fit(model, data, out=tmp_path / "run", steps=60, **QUICK)
-    after = validate(run.model, data.validation.all())
+    after = validate(run.model, *begin(model, data.validation.all()))
     assert after.full < 0.9 * before.full
 
 
@@ -81,7 +81,8 @@ def test_the_best_model_is_kept_not_the_last(choose_by, column, tmp_path):
     )
     judged = [row[column] for row in run.metrics if row[column] is not None]
     assert judged[-1] > min(judged), "this run was meant to end worse than its best"
-    kept = validate(run.model, data.validation.all(data.history - run.model.history))
+    count = range(len(data.validation))
+    kept = validate(run.model, *data.validation.begin(count, run.model.history))
     found = kept.full if choose_by == "full" else kept.nrmse
     assert found == pytest.approx(min(judged), rel=1e-6)
 
@@ -92,7 +93,7 @@ def test_one_hard_trajectory_does_not_choose_the_model():
     loud = data.train.all()
     loud[0] *= 100
     model = little_fino(data)
-    quiet, both = validate(model, loud[1:]), validate(model, loud)
+    quiet, both = (validate(model, *begin(model, some)) for some in (loud[1:], loud))
     assert both.full > 100 * quiet.full
     assert both.nrmse < 3 * quiet.nrmse
 
@@ -153,7 +154,7 @@ def test_every_setting_is_used():
 def test_what_was_left_open_is_decided_and_explained():
     data = blobs()
     model = little_fino(data)
-    settings = settled(TrainingSettings(horizon=99), model, data)
+    settings = choose_settings(TrainingSettings(horizon=99), model, data)
     assert settings.minutes == 5
     assert settings.horizon == data.frames - data.history
     assert 2 <= settings.batch <= len(data.train)
@@ -164,7 +165,7 @@ def test_what_was_left_open_is_decided_and_explained():
     with pytest.raises(ValueError, match="history 8 leaves nothing to predict"):
         fino.build("fino", data, history=8, width=4)
     with pytest.raises(ValueError, match="history 3 leaves nothing to predict"):
-        settled(TrainingSettings(), model, blobs(frames=3))
+        choose_settings(TrainingSettings(), model, blobs(frames=3))
 
 
 @pytest.mark.parametrize(
@@ -181,15 +182,15 @@ def test_what_was_left_open_is_decided_and_explained():
         ({"cpu_seconds": 60, "validations": 9, "validation_samples": 8}, 100.0, 9, 8),
     ],
 )
-def test_judging_takes_at_most_a_tenth_of_a_budget_of_time(
+def test_validation_takes_at_most_a_tenth_of_a_budget_of_time(
     asked, seconds_a_rollout, often, many, monkeypatch
 ):
     data = blobs()
     model = fino.build("fino", data, width=4, levels=0, history=2)
     monkeypatch.setattr(choices, "_rollout_seconds", lambda model, data: seconds_a_rollout)
-    chosen = settled(TrainingSettings(**asked), model, data)
+    chosen = choose_settings(TrainingSettings(**asked), model, data)
     assert (chosen.validations, chosen.validation_samples) == (often, many)
-    assert f"judged {often} times by {many} rollouts" in explained(chosen, model, data)[-1]
+    assert f"validated {often} times by {many} rollouts" in explained(chosen, model, data)[-1]
 
 
 def test_a_rollout_is_timed_with_the_threads_of_the_training(monkeypatch):
@@ -200,12 +201,12 @@ def test_a_rollout_is_timed_with_the_threads_of_the_training(monkeypatch):
     data, before = blobs(), torch.get_num_threads()
     model = fino.build("fino", data, width=4, levels=0, history=2)
     for count in (1, 2):
-        settled(TrainingSettings(cpu_seconds=60, threads=count), model, data)
+        choose_settings(TrainingSettings(cpu_seconds=60, threads=count), model, data)
     assert seen == [1, 2] and torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize(("seconds_an_answer", "many"), [(1e-4, 7), (0.1, 6), (100.0, 4)])
-def test_steady_data_are_judged_by_all_samples_that_time_allows(
+def test_steady_data_are_validated_on_all_samples_that_time_allows(
     seconds_an_answer, many, monkeypatch
 ):
     u = np.random.default_rng(0).normal(size=(80, 2, 1, 8))
@@ -213,7 +214,7 @@ def test_steady_data_are_judged_by_all_samples_that_time_allows(
     assert len(data.validation) == 7
     model = fino.build("fino", data, width=4, levels=0)
     monkeypatch.setattr(choices, "_rollout_seconds", lambda model, data: seconds_an_answer)
-    chosen = settled(TrainingSettings(cpu_seconds=60), model, data)
+    chosen = choose_settings(TrainingSettings(cpu_seconds=60), model, data)
     assert chosen.validation_samples == many
 
 
@@ -223,7 +224,7 @@ def test_processes_that_work_together_do_not_measure_each_for_itself(monkeypatch
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setattr(choices, "_rollout_seconds", lambda model, data: 100.0)
-    chosen = settled(TrainingSettings(cpu_seconds=60), model, data)
+    chosen = choose_settings(TrainingSettings(cpu_seconds=60), model, data)
     assert (chosen.validations, chosen.validation_samples) == (10, 16)
 
 

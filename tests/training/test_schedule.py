@@ -6,9 +6,15 @@ import time
 
 import pytest
 
-from fino.training.budget import Clock, share_spent, steps_allowed
 from fino.training.processes import Processes
-from fino.training.schedule import SCHEDULES, horizon_at, learning_rate_at
+from fino.training.schedule import (
+    SCHEDULES,
+    Clock,
+    horizon_at,
+    learning_rate_at,
+    share_spent,
+    steps_allowed,
+)
 from fino.training.settings import TrainingSettings
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fino.training.optimizers import make_optimizer
+from fino.training.optimizers import Soap, _first_basis, make_optimizer
 from fino.training.settings import TrainingSettings
-from fino.training.soap import Soap, _first_basis
 
 
 def crooked(seed: int = 0, sides: tuple[int, ...] = (6, 5)):

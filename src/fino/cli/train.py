@@ -87,7 +87,7 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
     from fino.model.build import build
     from fino.recipe.cases import choose_case
     from fino.recipe.data import open_data
-    from fino.training.choices import explained, settled
+    from fino.training.choices import choose_settings, explained
     from fino.training.run import fit
     from fino.training.settings import TrainingSettings
 
@@ -97,7 +97,7 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
         raise ValueError(f"fino train needs --data FILE, or --resume RUN{other}.")
     data = open_data(case.data, Path(case.data.file))
     model = build(case.model, data, **{"seed": case.seed, **case.build})
-    settings = settled(TrainingSettings(**case.train), model, data)
+    settings = choose_settings(TrainingSettings(**case.train), model, data)
     if not quiet:
         say(f"[bold]{data.card.title or data.card.name}[/bold] from {case.data.file}")
         for line in explained(settings, model, data):

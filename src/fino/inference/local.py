@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fino.given import Given
 from fino.grid import boundary_per_axis
 from fino.inference.films import Film
 from fino.inference.positions import Positions
@@ -76,7 +77,7 @@ class LocalStep:
     def __call__(self, history: Trajectory, window: Box) -> Field:
         if self.positions is None:
             return self.step(history)
-        return self.step(history, self.positions(window))
+        return self.step(Given(history, self.positions(window)))
 
     def key(self, box: Box, steps: int) -> tuple[object, ...]:
         """Equal for boxes that can be computed side by side in one batch."""

@@ -99,10 +99,12 @@ def layer_bound(emulator: Any, gates: Gates | None = None) -> LayerBound | None:
 
 def _base_norm(emulator: Any) -> float:
     """The rolled buffer without its network: frames move up, the base makes the newest."""
-    if emulator.settings.predict != "stencil":
-        return max(_companion_norm(weights) for weights in emulator.base.T)
-    scale = emulator.input_std.view(-1, *[1] * (emulator.scheme.dim() - 1))
-    scaled = emulator.scheme * scale.transpose(0, 1) / scale
+    frame_weights = emulator.prior.frame_weights
+    if frame_weights is not None:
+        return max(_companion_norm(weights) for weights in frame_weights.T)
+    weight = emulator.prior.weight
+    scale = emulator.input_std.view(-1, *[1] * (weight.dim() - 1))
+    scaled = weight * scale.transpose(0, 1) / scale
     grid = emulator.grid
     scheme = _window_norm(scaled, (1,) * grid.dims, grid.points, grid.boundary)
     return math.hypot(1.0, scheme) if emulator.history > 1 else scheme

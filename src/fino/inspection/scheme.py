@@ -56,7 +56,7 @@ def base_report(emulator: Any) -> BaseReport:
     settings = emulator.settings
     frames: dict[int, tuple[float, ...]] = {}
     if settings.predict == "linear":
-        weights = emulator.base.detach().double()
+        weights = emulator.prior.frame_weights.detach().double()
         for row, ago in zip(weights, range(len(weights), 0, -1), strict=True):
             if float(row.abs().max()) > 0.05 * float(weights.abs().max()):
                 frames[ago] = tuple(row.tolist())
@@ -70,7 +70,7 @@ def base_report(emulator: Any) -> BaseReport:
 def _rate(emulator: Any, place: int) -> dict[tuple[str, tuple[int, ...]], float]:
     """The moments of (S − 1)/Δt for one field, the terms that matter in a step."""
     settings, grid = emulator.settings, emulator.grid
-    scheme = emulator.scheme.detach().double().cpu().numpy()[place].copy()
+    scheme = emulator.prior.weight.detach().double().cpu().numpy()[place].copy()
     scheme[(place, *[1] * grid.dims)] -= 1.0
     spread = emulator.input_std.detach().double().cpu().numpy()
     found = {}

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from fino.given import Given
 from fino.model.emulator import Emulator
 from fino.model.fused import plain_blocks
 from fino.model.rollout import AnyStepper
@@ -116,7 +117,8 @@ class _InTheMiddle(nn.Module):
         self.emulator = Emulator(network, emulator.settings, grid)
         for name, value in emulator.named_buffers(recurse=False):
             setattr(self.emulator, name, copy.deepcopy(value))
-        self.positions = emulator.static(emulator.grid.points).shape[0]
+        self.emulator.prior.load_state_dict(emulator.prior.state_dict())
+        self.positions = emulator.positions().shape[0]
 
     @property
     def history(self) -> int:
@@ -128,4 +130,4 @@ class _InTheMiddle(nn.Module):
 
     def forward(self, history: Trajectory) -> Field:
         nowhere = torch.zeros(self.positions, *history.shape[3:])
-        return self.emulator(history, nowhere)
+        return self.emulator(Given(history, nowhere))

@@ -50,14 +50,17 @@ def rmse(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> 
     return _rms(_error(prediction, truth), weights)
 
 
-def nrmse(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:
+def nrmse(
+    prediction: Trajectory, truth: Trajectory, weights: Weights = None, smallest: float = 0.0
+) -> Tensor:
     """Error relative to the truth's own size: (b, t, c, *space) ×2 → (b, t, c).
 
-    Zero is perfect; one is no better than predicting zero everywhere.
+    Zero is perfect; one is no better than predicting zero everywhere.  A truth smaller than
+    `smallest` counts as that large.
     """
     error, size = _rms(_error(prediction, truth), weights), _rms(truth, weights)
     # A field that is zero and predicted to be zero is not wrong.
-    return torch.where(error == 0, 0.0, error / size)
+    return torch.where(error == 0, 0.0, error / size.clamp_min(smallest))
 
 
 def max_error(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""The learners: FINO, its rivals, the baselines."""
+"""The models: FINO, its rivals, the baselines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ __all__ = ["MODELS"]
 #: Every model by name, and where its class lives.  To add one: a file and a line here.
 _HOME = {
     "fino": "fino.Fino",
+    "plain": "plain.Plain",
     "unet": "unet.UNet",
+    "cnext-unet": "cnext_unet.CNextUNet",
+    "dilated-resnet": "dilated_resnet.DilatedResNet",
+    "percnn": "percnn.PeRCNN",
     "fno": "fno.FNO",
     "ufno": "ufno.UFNO",
     "ffno": "ffno.FFNO",

@@ -1,7 +1,7 @@
 """A model sized for a data set: history, boundary, scaling and depth come from the data.
 
-model = fino.build("fino", data)                 chooses and says nothing
-model = fino.build("fino", data, levels=2)       every choice can be overridden
+model = fino.build("fino", data)                 every choice comes from the data
+model = fino.build("fino", data, levels=2)       and can be overridden
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import torch
 
 from fino.data.dataset import Dataset
 from fino.data.lightcone import light_cone
-from fino.data.normalize import Scaling, fit_frames, fit_increments
 from fino.locality import Locality
 from fino.model import MODELS
 from fino.model.emulator import Emulator, EmulatorSettings
-from fino.model.prior import Base, choose_base, fit_base
+from fino.model.prior import choose_prior
+from fino.model.scaling import fit_frames
 from fino.settings import did_you_mean
 
 __all__ = ["build", "levels_to_see"]
@@ -42,7 +42,7 @@ def build(
     """An untrained model of the named kind for this data, scaled by its training part.
 
     Unless told otherwise: the data's own history; what is steady predicted as it is, what moves
-    in time on top of the best linear rule (see `choose_base`); coordinates where no reach is
+    in time on top of the best linear prior (see `choose_prior`); coordinates where no reach is
     enough, edge markers at walls; and as many levels as the data's light cone asks for.
     """
     network_class = MODELS[name]
@@ -52,17 +52,12 @@ def build(
         settings = {**network_class.sizes[size], **settings}
     grid = data.grid
     history = data.history if history is None else history
-    if not 0 < history < data.frames:
-        raise ValueError(
-            f"history {history} leaves nothing to predict in trajectories of {data.frames} frames. "
-            f"Use a history between 1 and {data.frames - 1}."
-        )
-    base = choose_base(data, history) if predict is None else fit_base(predict, data, history)
+    data.task(history)  # refuses a history that leaves nothing to predict
     emulator_settings = EmulatorSettings(
         model=name,
         fields=data.fields,
         history=history,
-        predict=base.kind,  # type: ignore[arg-type]
+        predict=predict or choose_prior(data, history),  # type: ignore[arg-type]
         coordinates=data.steady if coordinates is None else coordinates,
         edges=not all(grid.is_periodic) if edges is None else edges,
         steady=data.steady,
@@ -80,14 +75,14 @@ def build(
         torch.manual_seed(seed)
         network = network_class(**shape, **settings)
     emulator = Emulator(network, emulator_settings, grid)
-    _fit_scaling(emulator, data, base)
+    _fit_scaling(emulator, data)
     return emulator
 
 
 def _depth(
     name: str, data: Dataset, predict: str, shape: dict[str, Any], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """Levels that see far enough and, for a FINO of which nothing is said, a lean shape.
+    """Levels that see far enough and, for a FINO without a width or depth of its own, a lean shape.
 
     Few channels and many cheap steps of training did best in most searches.  Where the history
     itself carries the motion, what is left over is small and local, and no level is needed but
@@ -95,7 +90,8 @@ def _depth(
     to a third.
     """
     chosen: dict[str, Any] = {}
-    lean = name == "fino" and not {"width", "blocks", "levels"} & set(settings)
+    free = not {"width", "blocks", "levels"} & set(settings)
+    lean = free and getattr(MODELS[name], "shaped_by_data", False)
     if lean and predict == "linear":
         chosen["levels"] = _levels_to(_COARSE, data)
     elif "levels" in inspect.signature(MODELS[name]).parameters and "levels" not in settings:
@@ -133,24 +129,11 @@ def _levels_to(cells: int, data: Dataset) -> int:
     return levels
 
 
-def _fit_scaling(emulator: Emulator, data: Dataset, base: Base) -> None:
-    """Statistics of the training part: of what goes in, and of what the network has to say."""
-    # The task begins after the frames that are given, however few of them the model looks at.
-    first = max(emulator.history, data.history)
-    if data.steady:
-        given, wanted = fit_frames(data.train, 0, 1), fit_frames(data.train, 1, 1)
-    elif base.kind == "frame":
-        given, wanted = fit_frames(data.train), fit_frames(data.train, first)
-    elif base.kind == "increment":
-        given, wanted = fit_frames(data.train), fit_increments(data.train, first - 1)
-    else:
-        assert base.constant is not None and base.spread is not None
-        given, wanted = fit_frames(data.train), Scaling(base.constant, base.spread)
-        if base.past is not None:
-            emulator.base.copy_(base.past)
-        if base.scheme is not None:
-            emulator.scheme.copy_(base.scheme)
+def _fit_scaling(emulator: Emulator, data: Dataset) -> None:
+    """Fit to the training part: the input's scaling, the prior, the scaling of its residual."""
+    given = fit_frames(data.train, 0, 1) if data.steady else fit_frames(data.train)
+    residual = emulator.prior.fit(data)
     emulator.input_mean.copy_(given.mean)
     emulator.input_std.copy_(given.std)
-    emulator.output_mean.copy_(wanted.mean)
-    emulator.output_std.copy_(wanted.std.clamp_min(1e-12))
+    emulator.output_mean.copy_(residual.mean)
+    emulator.output_std.copy_(residual.std.clamp_min(1e-12))

@@ -1,25 +1,25 @@
-"""An emulator is a network that knows its data: history in, next frame out.
+"""An emulator is a network that knows its data: what is given in, next frame out.
 
-    û_{t+1} = Σ_k base_k ⊙ u_{t−k} + scale ⊙ f_θ( concat((u − mean)/std, G) ) + shift
+    û_{t+1} = prior(given) + scale ⊙ f_θ( concat((u − mean)/std, G) ) + shift
 
-The sum over past frames is what is predicted without learning: nothing (`frame`), the last
-frame (`increment`), or the linear combination of the history that fits the training data best
-(`linear`).  With `stencil` it is a finite-difference scheme over the last frame, S ∗ u_t, found
-by least squares: it mixes the fields and sees one cell around.  The network supplies the rest,
-in units of that rest's own spread.  Scaling is fitted on training data and saved with the weights.
+The linear prior is what is predicted without learning (see `fino.model.prior`); the network
+predicts the residual, in units of the residual's own spread.  Scaling is fitted on training data
+and saved with the weights.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from fino.given import Given
 from fino.grid import Grid
 from fino.locality import Locality
-from fino.model.convolution import pad, stencil
 from fino.model.features import assemble, position_channels, position_count
+from fino.model.prior import PRIORS
 from fino.settings import Settings
 from fino.shapes import Field, Trajectory, expect
 
@@ -27,7 +27,19 @@ __all__ = ["Emulator", "EmulatorSettings"]
 
 
 class EmulatorSettings(Settings):
-    """How an emulator presents the data to its network, and what drew its first weights."""
+    """How an emulator presents the data to its network, and what drew its first weights.
+
+    model          the network's name in `MODELS`
+    fields         the names of the fields that are predicted
+    history        past frames that the network looks at; the data's own history, or one where
+                   the state is whole
+    predict        the linear prior that the network adds to: a key of `PRIORS`
+    coordinates    whether each cell's position is an input; only for a fixed domain
+    edges          whether cells at a wall are marked; where a boundary is not periodic
+    steady         whether the data have no time: input → answer
+    dt             the time between two frames, in the data's unit
+    seed           what the first weights are drawn from
+    """
 
     model: str
     fields: tuple[str, ...]
@@ -49,30 +61,26 @@ class EmulatorSettings(Settings):
 
 
 class Emulator(nn.Module):
-    """A learned stepper: (b, K, c, *space) → (b, c, *space)."""
+    """A learned stepper: given → next frame (b, c, *space).
 
+    It takes a `Given`, or simply a history (b, K, c, *space).
+    """
+
+    takes_given: ClassVar[bool] = True
     input_mean: Tensor
     input_std: Tensor
     output_mean: Tensor
     output_std: Tensor
-    base: Tensor
-    scheme: Tensor
 
     def __init__(self, network: nn.Module, settings: EmulatorSettings, grid: Grid) -> None:
         super().__init__()
         self.network = network
         self.settings = settings
         self.grid = grid
-        channels, history = settings.channels, settings.history
         for name, value in (("mean", 0.0), ("std", 1.0)):
-            self.register_buffer(f"input_{name}", torch.full((channels,), value))
-            self.register_buffer(f"output_{name}", torch.full((channels,), value))
-        base = torch.zeros(history, channels)
-        if settings.predict in ("increment", "linear"):
-            base[-1] = 1.0
-        self.register_buffer("base", base)
-        if settings.predict == "stencil":
-            self.register_buffer("scheme", torch.zeros(channels, channels, *[3] * grid.dims))
+            self.register_buffer(f"input_{name}", torch.full((settings.channels,), value))
+            self.register_buffer(f"output_{name}", torch.full((settings.channels,), value))
+        self.prior = PRIORS[settings.predict](settings.channels, settings.history, grid)
         self._positions: dict[tuple[int, ...], Tensor] = {}
 
     @property
@@ -85,53 +93,39 @@ class Emulator(nn.Module):
 
     @property
     def locality(self) -> Locality:
-        locality: Any = self.network.locality
-        if self.settings.predict == "stencil":
-            return locality.beside(Locality((1,) * self.grid.dims))
-        return locality
+        network: Any = self.network
+        return network.locality.beside(self.prior.locality)
 
     @property
     def parameters_count(self) -> int:
         return sum(p.numel() for p in self.network.parameters())
 
-    def static(self, space: tuple[int, ...] | None = None) -> Tensor:
+    def positions(self, space: tuple[int, ...] | None = None) -> Tensor:
         """The position channels (p, *space) of the model's own grid, or of a larger domain."""
         space = tuple(space or self.grid.points)
         if space not in self._positions:
-            if self.settings.coordinates and space != self.grid.points:
-                raise ValueError(
-                    f"This model was given coordinates of a {self.grid.points} grid and cannot "
-                    f"run on {space}. Build it with coordinates=False to run on other sizes."
-                )
-            grid = self.grid.with_points(space)
+            self.check_space(space)
             self._positions[space] = position_channels(
-                grid, self.settings.coordinates, self.settings.edges
+                self.grid.with_points(space), self.settings.coordinates, self.settings.edges
             )
         return self._positions[space]
 
-    def forward(self, history: Trajectory, static: Tensor | None = None) -> Field:
-        """The next frame; `static` is the slice of the position channels that belongs to a tile."""
-        if static is None:
-            self.check(history)
-            static = self.static(tuple(history.shape[3:]))
-        history = history[:, -self.history :]
-        over_space = (-1, *[1] * (history.dim() - 3))
-        scaled = history - self.input_mean.view(over_space)
+    def forward(self, given: Given | Trajectory) -> Field:
+        """The next frame: (b, K, c, *space) → (b, c, *space)."""
+        given = Given.of(given)
+        if given.positions is None:
+            self.check(given.history)
+            given = replace(given, positions=self.positions(given.space))
+        given = given.last(self.history)
+        over_space = (-1, *[1] * self.grid.dims)
+        scaled = given.history - self.input_mean.view(over_space)
         scaled = scaled / self.input_std.view(over_space)
-        correction = self.network(assemble(scaled, static))
-        correction = torch.addcmul(
-            self.output_mean.view(over_space), correction, self.output_std.view(over_space)
+        assert given.positions is not None
+        residual = self.network(assemble(scaled, given.positions))
+        residual = torch.addcmul(
+            self.output_mean.view(over_space), residual, self.output_std.view(over_space)
         )
-        if self.settings.predict == "frame":
-            return correction
-        if self.settings.predict == "increment":
-            return history[:, -1] + correction
-        if self.settings.predict == "stencil":
-            ghosts = (1,) * self.grid.dims
-            padded = pad(history[:, -1], ghosts, self.grid.boundary)
-            return stencil(padded, self.scheme) + correction
-        weights = self.base.view(*self.base.shape, *over_space[1:])
-        return (history * weights).sum(dim=1) + correction
+        return self.prior(given) + residual
 
     def check(self, history: Trajectory) -> None:
         """Refuse a history of another shape, in words."""
@@ -145,3 +139,22 @@ class Emulator(nn.Module):
             raise ValueError(
                 f"history should hold at least {self.history} frames, got {history.shape[1]}."
             )
+
+    def check_space(self, space: tuple[int, ...]) -> None:
+        """Refuse another domain than its own where the model was given coordinates."""
+        if self.settings.coordinates and space != self.grid.points:
+            raise ValueError(
+                f"This model was given coordinates of a {self.grid.points} grid and cannot run on "
+                f"{space}. Build it with coordinates=False to run on other sizes."
+            )
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Tensor], prefix: str, *rest: Any, **more: Any
+    ) -> None:
+        """Models of the first format kept the prior's weights as `base` and `scheme`."""
+        past = state_dict.pop(f"{prefix}base", None)
+        scheme = state_dict.pop(f"{prefix}scheme", None)
+        old = {"linear": past, "stencil": scheme}.get(self.settings.predict)
+        if old is not None:
+            state_dict[f"{prefix}prior.weight"] = old
+        super()._load_from_state_dict(state_dict, prefix, *rest, **more)

@@ -1,11 +1,18 @@
-"""FINO, the finite-difference-inspired neural operator: equations 1–10 in reading order.
+"""FINO, the finite-difference-inspired neural operator, in the order of the paper.
 
-    ∂ₜU  =  W_c ∗ [ σ(W_g ∗ S) ⊙ S ],   S = w ∗ u + b      a learned derivative   (1–3)
-    U′   =  U + Δt ∂ₜU                                      an explicit Euler step (4)
-    B(U) =  ReLU(W_p ∗ U′)                                  a FINO block           (5)
+    S    =  w ∗ u + b                        a learned stencil               (1)
+    G    =  σ(W_g ∗ S) ⊙ S                   gated                           (2)
+    ∂ₜU  =  W_c ∗ G                          fused: a learned derivative     (3)
+    U′   =  U + Δt ∂ₜU                       an explicit Euler step          (4)
+    B(U) =  ReLU(W_p ∗ U′)                   a FINO block                    (5)
+    B ∘ … ∘ B                                a stack of blocks               (6)
 
-Blocks are stacked (6) inside a small encoder–decoder (7–10).  Everything is a stencil, so
+Stacks stand inside a small encoder–decoder (7–9) with a 1×1 head.  Everything is a stencil, so
 the network is strictly local; `Fino.locality` adds up how far it sees.
+
+The paper leaves two things to its text: eq. 9 prints the skip alone, U↑(z) + xᵢ, where the
+figure has FINO blocks after it, as here; and the head has no number (its eq. 10 is the ε of
+Proposition 1).
 """
 
 from __future__ import annotations
@@ -17,105 +24,29 @@ from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import field_validator, model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 from torch import Tensor, nn
 
-from fino.grid import boundary_per_axis
 from fino.locality import Locality
 from fino.model.convolution import Convolution, Pool, Upsample, channels_last
-from fino.model.fused import FUSED_ACTIVATIONS, fused_block, fused_blocks_allowed
-from fino.settings import Settings
-from fino.shapes import Field, expect
+from fino.model.fused import FUSED_ACTIVATIONS, fused_blocks_allowed, run_fused
+from fino.model.network import ACTIVATIONS, Activation, NetworkSettings, check_field, check_halving
+from fino.shapes import Field
 
-__all__ = ["Fino", "FinoBlock", "FinoSettings", "LocalOperatorBlock", "TimeStep"]
+__all__ = [
+    "EncoderDecoder",
+    "EncoderDecoderSettings",
+    "Fino",
+    "FinoBlock",
+    "FinoBlockStack",
+    "FinoSettings",
+    "LocalOperatorBlock",
+    "TimeStep",
+]
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "silu": F.silu,
-    "tanh": torch.tanh,
-}
 
-
-class FinoSettings(Settings):
-    """Everything that decides the shape of a FINO."""
-
-    dims: int
-    inputs: int
-    outputs: int
-    width: int = 32
-    growth: float = 1.0
-    levels: int = 2
-    blocks: int | tuple[int, ...] = 1
-    radius: int | tuple[int, ...] = 1
-    gate: bool = True
-    gate_radius: int = 0
-    fuse_radius: int = 0
-    dt: Literal["learn", "fixed", "one"] = "learn"
-    dt_initial: float = 0.1
-    activation: Literal["relu", "gelu", "silu", "tanh"] = "relu"
-    upsample: Literal["nearest", "linear"] = "nearest"
-    boundary: str | tuple[str, ...] = "periodic"
-
-    @field_validator("dims")
-    @classmethod
-    def _one_to_three(cls, dims: int) -> int:
-        if dims not in (1, 2, 3):
-            raise ValueError(f"dims should be 1, 2 or 3, got {dims}.")
-        return dims
-
-    @field_validator("inputs", "outputs", "width")
-    @classmethod
-    def _at_least_one(cls, count: int, info: object) -> int:
-        if count < 1:
-            name = getattr(info, "field_name", "count")
-            raise ValueError(f"{name} should be at least 1, got {count}. Try {name}=16.")
-        return count
-
-    @field_validator("levels", "gate_radius", "fuse_radius")
-    @classmethod
-    def _not_negative(cls, count: int, info: object) -> int:
-        if count < 0:
-            raise ValueError(f"{getattr(info, 'field_name', '')} should be 0 or more, got {count}.")
-        return count
-
-    @field_validator("growth", "dt_initial")
-    @classmethod
-    def _positive(cls, value: float, info: object) -> float:
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{getattr(info, 'field_name', '')} should be positive, got {value}.")
-        return value
-
-    @model_validator(mode="after")
-    def _consistent(self) -> FinoSettings:
-        boundary_per_axis(self.boundary, self.dims)
-        if len(self.radii) != self.dims or min(self.radii) < 1:
-            raise ValueError(
-                f"radius should be at least 1 on each of {self.dims} axes, got {self.radius}."
-            )
-        if len(self.stack_depths) != self.levels + 1 or min(self.stack_depths) < 1:
-            raise ValueError(
-                f"blocks should be at least 1, one number or one for each of {self.levels + 1} "
-                f"stacks from the finest level to the bottleneck, got {self.blocks}."
-            )
-        return self
-
-    @property
-    def radii(self) -> tuple[int, ...]:
-        return (self.radius,) * self.dims if isinstance(self.radius, int) else self.radius
-
-    @property
-    def stack_depths(self) -> tuple[int, ...]:
-        return (self.blocks,) * (self.levels + 1) if isinstance(self.blocks, int) else self.blocks
-
-    @property
-    def boundaries(self) -> tuple[str, ...]:
-        return boundary_per_axis(self.boundary, self.dims)
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Channels at each level, from the finest to the bottleneck."""
-        return tuple(max(1, round(self.width * self.growth**i)) for i in range(self.levels + 1))
+#: (inputs, features, outputs, settings) → a block with a locality.
+Block = Callable[[int, int, int, Any], nn.Module]
 
 
 class LocalOperatorBlock(nn.Module):
@@ -185,62 +116,107 @@ class FinoBlock(nn.Module):
         self.dt = TimeStep(settings.dt, settings.dt_initial)
         self.project = Convolution(inputs, outputs, settings.radii, settings.boundaries)
         self.activation = ACTIVATIONS[settings.activation]
-        self.activation_name = settings.activation
-        pointwise = settings.gate and not (settings.gate_radius or settings.fuse_radius)
-        self.fusible = pointwise and settings.activation in FUSED_ACTIVATIONS
+        self.settings = settings
 
     @property
     def locality(self) -> Locality:
         return self.operator.locality.then(self.project.locality)
 
     def forward(self, u: Field) -> Field:
-        if self.fusible and fused_blocks_allowed():
-            return self.fused(u)
+        if self.settings.is_fusible and fused_blocks_allowed():
+            return run_fused(self, u)
         return self.activation(self.project(u + self.dt() * self.operator(u)))
-
-    def fused(self, u: Field) -> Field:
-        """The same equations in fewer passes over memory."""
-        operator = self.operator
-        assert operator.gate is not None
-        gate_weight, gate_bias = operator.gate.weights
-        return fused_block(
-            u,
-            operator.stencil.weights,
-            (gate_weight.flatten(1), gate_bias),
-            self.dt() * operator.fuse.weight.flatten(1),
-            self.project.weights,
-            self.project.boundary,
-            self.activation_name,
-        )
 
 
 class FinoBlockStack(nn.Sequential):
     """B ∘ … ∘ B (eq. 6); the last block may change the number of channels."""
 
     def __init__(
-        self, inputs: int, width: int, outputs: int, depth: int, settings: FinoSettings
+        self,
+        inputs: int,
+        width: int,
+        outputs: int,
+        depth: int,
+        settings: Any,
+        block: Block = FinoBlock,
     ) -> None:
         ends = [inputs, *[width] * (depth - 1), outputs]
-        super().__init__(*(FinoBlock(a, width, b, settings) for a, b in pairwise(ends)))
+        super().__init__(*(block(a, width, b, settings) for a, b in pairwise(ends)))
+        self.dims: int = settings.dims
 
     @property
     def locality(self) -> Locality:
-        first, *rest = [block.locality for block in self if isinstance(block, FinoBlock)]
-        for locality in rest:
-            first = first.then(locality)
-        return first
+        reach = Locality.point(self.dims)
+        for block in self:
+            reach = reach.then(getattr(block, "locality", Locality.point(self.dims)))
+        return reach
 
 
-class Fino(nn.Module):
-    """The FINO network: encoder, bottleneck, decoder and a 1×1 head (eqs. 7–10).
+class EncoderDecoder(nn.Module):
+    """Stacks of blocks as encoder, bottleneck and decoder, and a 1×1 head (eqs. 7–9).
 
-        xᵢ₊₁ = P↓(Dᵢ(xᵢ))              encoder: FINO blocks, then average pooling   (7)
-        z    = K(x_N)                   bottleneck: a stack of FINO blocks           (8)
-        xᵢ₋₁ = Dᵢ(U↑(z) + xᵢ)           decoder: upsample, add the skip, FINO blocks (9)
-        y    = W ∗ x₀                   head                                        (10)
+        xᵢ₊₁ = P↓(Dᵢ(xᵢ))              encoder: blocks, then average pooling         (7)
+        z    = K(x_N)                   bottleneck: a stack of blocks                 (8)
+        xᵢ₋₁ = Dᵢ(U↑(z) + xᵢ)           decoder: upsample, add the skip, blocks       (9)
+        y    = W ∗ x₀                   head
 
     (b, inputs, *space) → (b, outputs, *space).  Every axis must be a multiple of 2^levels.
-    Widths of 16 and 32 use the hardware best; begin with few levels and check the reach.
+    """
+
+    def __init__(self, settings: Any, block: Block, title: str) -> None:
+        super().__init__()
+        self.settings, self.title = settings, title
+        *fine, coarsest = settings.widths
+        *fine_depths, bottleneck_depth = settings.stack_depths
+        entries = [settings.inputs, *fine]
+        exits = [fine[0] if fine else coarsest, *fine]
+        self.encoder = nn.ModuleList(
+            FinoBlockStack(a, b, b, depth, settings, block)
+            for a, b, depth in zip(entries, fine, fine_depths, strict=False)
+        )
+        self.bottleneck = FinoBlockStack(
+            entries[-1], coarsest, exits[-1], bottleneck_depth, settings, block
+        )
+        self.decoder = nn.ModuleList(
+            FinoBlockStack(b, b, out, depth, settings, block)
+            for b, out, depth in zip(fine, exits, fine_depths, strict=False)
+        )
+        pointwise = (0,) * settings.dims
+        self.head = Convolution(exits[0], settings.outputs, pointwise, settings.boundaries)
+        self.pool = Pool(settings.dims)
+        self.upsample = Upsample(settings.upsample, settings.boundaries)
+
+    @property
+    def locality(self) -> Locality:
+        """How far one step sees, added up from the layers."""
+        reach = self.bottleneck.locality
+        for down, up in zip(reversed(self.encoder), reversed(self.decoder), strict=True):
+            below = reach.below(2).then(self.upsample.locality)
+            skip = Locality.point(self.settings.dims)
+            reach = down.locality.then(below.beside(skip)).then(up.locality)  # type: ignore[union-attr, operator]
+        return reach
+
+    def forward(self, x: Field) -> Field:
+        check_field(x, self.settings, self.title)
+        check_halving(x, self.settings.levels)
+        x = channels_last(x)
+        skips = []
+        for blocks in self.encoder:
+            x = blocks(x)
+            skips.append(x)
+            x = self.pool(x)
+        z = self.bottleneck(x)
+        for blocks, skip in zip(reversed(self.decoder), reversed(skips), strict=True):
+            z = blocks(self.upsample(z) + skip)
+        return self.head(z)
+
+
+class Fino(EncoderDecoder):
+    """The FINO network: FINO blocks in an encoder–decoder.
+
+    (b, inputs, *space) → (b, outputs, *space).  Every axis must be a multiple of 2^levels.
+    `FinoSettings` lists all settings.  Widths of 16 and 32 use the hardware best; begin with few
+    levels and check the reach.
     """
 
     paper: ClassVar[str] = "Cheng et al. 2025, PDE Solvers Should Be Local (FINO)"
@@ -249,6 +225,7 @@ class Fino(nn.Module):
         "paper": {"width": 32, "levels": 2},
         "large": {"width": 64, "levels": 3},
     }
+    shaped_by_data: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -261,46 +238,10 @@ class Fino(nn.Module):
         upsample: str = "nearest",
         **more: Any,
     ) -> None:
-        super().__init__()
-        boundary = boundary if isinstance(boundary, str) else tuple(boundary)
-        self.settings = settings = FinoSettings(
-            dims=dims,
-            inputs=inputs,
-            outputs=outputs,
-            width=width,
-            levels=levels,
-            boundary=boundary,
-            upsample=upsample,  # type: ignore[arg-type]
-            **more,
-        )
-        *fine, coarsest = settings.widths
-        *fine_depths, bottleneck_depth = settings.stack_depths
-        entries = [inputs, *fine]
-        exits = [fine[0] if fine else coarsest, *fine]
-        self.encoder = nn.ModuleList(
-            FinoBlockStack(a, b, b, depth, settings)
-            for a, b, depth in zip(entries, fine, fine_depths, strict=False)
-        )
-        self.bottleneck = FinoBlockStack(
-            entries[-1], coarsest, exits[-1], bottleneck_depth, settings
-        )
-        self.decoder = nn.ModuleList(
-            FinoBlockStack(b, b, out, depth, settings)
-            for b, out, depth in zip(fine, exits, fine_depths, strict=False)
-        )
-        self.head = Convolution(exits[0], outputs, (0,) * dims, settings.boundaries)
-        self.pool = Pool(dims)
-        self.upsample = Upsample(upsample, settings.boundaries)
-
-    @property
-    def locality(self) -> Locality:
-        """How far one step sees, added up from the layers."""
-        reach = self.bottleneck.locality
-        for down, up in zip(reversed(self.encoder), reversed(self.decoder), strict=True):
-            below = reach.below(2).then(self.upsample.locality)
-            skip = Locality.point(self.settings.dims)
-            reach = down.locality.then(below.beside(skip)).then(up.locality)  # type: ignore[union-attr, operator]
-        return reach
+        shape: dict[str, Any] = {"dims": dims, "inputs": inputs, "outputs": outputs}
+        shape |= {"width": width, "levels": levels, "upsample": upsample}
+        shape["boundary"] = boundary if isinstance(boundary, str) else tuple(boundary)
+        super().__init__(FinoSettings(**shape, **more), FinoBlock, "FINO")
 
     @property
     def time_steps(self) -> dict[str, float]:
@@ -311,29 +252,92 @@ class Fino(nn.Module):
             if isinstance(module, FinoBlock)
         }
 
-    def forward(self, x: Field) -> Field:
-        self._check(x)
-        x = channels_last(x)
-        skips = []
-        for blocks in self.encoder:
-            x = blocks(x)
-            skips.append(x)
-            x = self.pool(x)
-        z = self.bottleneck(x)
-        for blocks, skip in zip(reversed(self.decoder), reversed(skips), strict=True):
-            z = blocks(self.upsample(z) + skip)
-        return self.head(z)
 
-    def _check(self, x: Field) -> None:
-        expect(x, "b inputs *space", name="input", inputs=self.settings.inputs)
-        if x.dim() - 2 != self.settings.dims:
+class EncoderDecoderSettings(NetworkSettings):
+    """The shape of an encoder–decoder of blocks.
+
+    width        channels at the finest level; 16 or 32 use the hardware best
+    growth       factor of the width from level to level; 1 keeps it
+    levels       how often the grid is halved; 0 to 3, as the reach needs
+    blocks       blocks in each stack, one number or one for each level and the bottleneck; 1 to 3
+    radius       cells that a stencil reaches, one number or one for each axis; 1
+    activation   φ at the end of a block; the paper has ReLU, GELU did better with levels
+    upsample     `nearest`, or `linear` with the boundary's own ghost cells
+    """
+
+    width: int = 32
+    growth: float = 1.0
+    levels: int = 2
+    blocks: int | tuple[int, ...] = 1
+    radius: int | tuple[int, ...] = 1
+    activation: Activation = "relu"
+    upsample: Literal["nearest", "linear"] = "nearest"
+
+    @field_validator("width")
+    @classmethod
+    def _at_least_one(cls, width: int) -> int:
+        if width < 1:
+            raise ValueError(f"width should be at least 1, got {width}. Try width=16.")
+        return width
+
+    @field_validator("levels", "gate_radius", "fuse_radius", check_fields=False)
+    @classmethod
+    def _not_negative(cls, count: int, info: ValidationInfo) -> int:
+        if count < 0:
+            raise ValueError(f"{info.field_name} should be 0 or more, got {count}.")
+        return count
+
+    @field_validator("growth", "dt_initial", check_fields=False)
+    @classmethod
+    def _positive(cls, value: float, info: ValidationInfo) -> float:
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{info.field_name} should be positive, got {value}.")
+        return value
+
+    @model_validator(mode="after")
+    def _check_radius_and_blocks(self) -> EncoderDecoderSettings:
+        if len(self.radii) != self.dims or min(self.radii) < 1:
             raise ValueError(
-                f"input should have {self.settings.dims} space axes, got {x.dim() - 2}: "
-                f"shape {tuple(x.shape)} is (b, inputs, *space)."
+                f"radius should be at least 1 on each of {self.dims} axes, got {self.radius}."
             )
-        stride = 2**self.settings.levels
-        if any(n % stride for n in x.shape[2:]):
+        if len(self.stack_depths) != self.levels + 1 or min(self.stack_depths) < 1:
             raise ValueError(
-                f"grid {tuple(x.shape[2:])} should be a multiple of 2^levels = {stride} on every "
-                f"axis. Use fewer levels than {self.settings.levels}, or another grid."
+                f"blocks should be at least 1, one number or one for each of {self.levels + 1} "
+                f"stacks from the finest level to the bottleneck, got {self.blocks}."
             )
+        return self
+
+    @property
+    def radii(self) -> tuple[int, ...]:
+        return (self.radius,) * self.dims if isinstance(self.radius, int) else self.radius
+
+    @property
+    def stack_depths(self) -> tuple[int, ...]:
+        return (self.blocks,) * (self.levels + 1) if isinstance(self.blocks, int) else self.blocks
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Channels at each level, from the finest to the bottleneck."""
+        return tuple(max(1, round(self.width * self.growth**i)) for i in range(self.levels + 1))
+
+
+class FinoSettings(EncoderDecoderSettings):
+    """Everything that decides the shape of a FINO: the encoder–decoder, and its blocks.
+
+    gate         whether stencil responses are gated (eq. 2)
+    gate_radius, fuse_radius    reach of W_g and W_c; 0 is pointwise
+    dt           Δt as a parameter (`learn`), as a constant (`fixed`), or 1 (`one`)
+    dt_initial   the first value of Δt; 0.1
+    """
+
+    gate: bool = True
+    gate_radius: int = 0
+    fuse_radius: int = 0
+    dt: Literal["learn", "fixed", "one"] = "learn"
+    dt_initial: float = 0.1
+
+    @property
+    def is_fusible(self) -> bool:
+        """Whether the fused block computes these settings."""
+        pointwise = self.gate and not (self.gate_radius or self.fuse_radius)
+        return pointwise and self.activation in FUSED_ACTIVATIONS

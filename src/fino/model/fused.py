@@ -11,24 +11,26 @@ same equations run on `(b, *space, c)` buffers with as few passes as we could fi
     y  = φ(W_p ∗ pad(U′) + b_p)    in place where φ allows it
 
 and back, each line once.  `LocalOperatorBlock` and `FinoBlock` stay the reference; a test
-holds both to the same values and gradients.  There is no second derivative: ask for it inside
-`plain_blocks()`.
+holds both to the same values and gradients.  Where a gradient is itself to be differentiated
+(Hessians, Hessian-vector products), the backward pass runs the plain equations again instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from fino.model.convolution import check_ghosts
+from fino.model.convolution import check_ghosts, pad, pointwise, stencil
 
-__all__ = ["FUSED_ACTIVATIONS", "fused_block", "fused_blocks_allowed", "plain_blocks"]
+if TYPE_CHECKING:
+    from fino.model.fino import FinoBlock
+
+__all__ = ["FUSED_ACTIVATIONS", "fused_block", "fused_blocks_allowed", "plain_blocks", "run_fused"]
 
 aten = torch.ops.aten
 
@@ -58,6 +60,22 @@ def fused_blocks_allowed() -> bool:
     )
 
 
+def run_fused(block: FinoBlock, u: Tensor) -> Tensor:
+    """B(U) of a block whose settings are fusible."""
+    operator = block.operator
+    assert operator.gate is not None
+    gate_weight, gate_bias = operator.gate.weights
+    return fused_block(
+        u,
+        operator.stencil.weights,
+        (gate_weight.flatten(1), gate_bias),
+        block.dt() * operator.fuse.weight.flatten(1),
+        block.project.weights,
+        block.project.boundary,
+        block.settings.activation,
+    )
+
+
 def fused_block(
     u: Tensor,
     stencil: tuple[Tensor, Tensor],
@@ -80,16 +98,50 @@ class _Block(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> Tensor:
         out, saved = _forward(*arguments)
         ctx.boundary, ctx.activation = arguments[-2:]
-        ctx.save_for_backward(*saved)
+        ctx.save_for_backward(*arguments[:-2], *saved)
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         wanted = ctx.needs_input_grad
-        gradients = _backward(grad, ctx.saved_tensors, ctx.boundary, ctx.activation, wanted[0])
+        inputs, saved = ctx.saved_tensors[:_TENSORS], ctx.saved_tensors[_TENSORS:]
+        if torch.is_grad_enabled():
+            return (
+                *_plain_backward(grad, inputs, ctx.boundary, ctx.activation, wanted),
+                None,
+                None,
+            )
+        gradients = _backward(grad, saved, ctx.boundary, ctx.activation, wanted[0])
         given = (g if want else None for g, want in zip(gradients, wanted, strict=False))
         return (*given, None, None)
+
+
+#: Tensors that a block is given: the field and its seven weights.
+_TENSORS = 8
+
+
+def _plain_backward(
+    grad: Tensor,
+    inputs: Sequence[Tensor],
+    boundary: tuple[str, ...],
+    activation: str,
+    wanted: Sequence[bool],
+) -> Iterator[Tensor | None]:
+    """The gradients as a differentiable function of everything, by the plain equations."""
+    out = _plain(inputs, boundary, activation)
+    sources = [tensor for tensor, want in zip(inputs, wanted, strict=False) if want]
+    found = iter(torch.autograd.grad(out, sources, grad, create_graph=True))
+    return (next(found) if want else None for want in wanted[:_TENSORS])
+
+
+def _plain(inputs: Sequence[Tensor], boundary: tuple[str, ...], activation: str) -> Tensor:
+    """Equations 1–5 as `FinoBlock` writes them."""
+    u, w, b, w_gate, b_gate, w_fuse, w_project, b_project = inputs
+    s = stencil(pad(u, [k // 2 for k in w.shape[2:]], boundary), w, b)
+    stepped = u + pointwise(torch.sigmoid(pointwise(s, w_gate, b_gate)) * s, w_fuse)
+    padded = pad(stepped, [k // 2 for k in w_project.shape[2:]], boundary)
+    out: Tensor = getattr(F, activation)(stencil(padded, w_project, b_project))
+    return out
 
 
 def _forward(

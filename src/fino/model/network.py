@@ -1,4 +1,4 @@
-"""What every network is told at birth, and how it refuses a field of another shape.
+"""What every network is told when it is built, and how it refuses a field of another shape.
 
 A network maps `(b, inputs, *space)` to `(b, outputs, *space)` on any grid that its structure
 allows; `dims` says how many axes of space there are and `boundary` what lies beyond them.
@@ -19,7 +19,14 @@ from fino.grid import boundary_per_axis
 from fino.settings import Settings
 from fino.shapes import Field, expect
 
-__all__ = ["ACTIVATIONS", "Activation", "FourierSettings", "NetworkSettings", "check_field"]
+__all__ = [
+    "ACTIVATIONS",
+    "Activation",
+    "FourierSettings",
+    "NetworkSettings",
+    "check_field",
+    "check_halving",
+]
 
 Activation = Literal["relu", "gelu", "silu", "tanh"]
 
@@ -105,4 +112,14 @@ def check_field(u: Field, settings: NetworkSettings, name: str) -> None:
         raise ValueError(
             f"input of {name} should have {settings.dims} space axes, got {u.dim() - 2}: "
             f"shape {tuple(u.shape)} is (b, inputs, *space)."
+        )
+
+
+def check_halving(u: Field, levels: int) -> None:
+    """Refuse a grid that cannot be halved `levels` times."""
+    stride = 2**levels
+    if any(n % stride for n in u.shape[2:]):
+        raise ValueError(
+            f"grid {tuple(u.shape[2:])} should be a multiple of 2^levels = {stride} on every "
+            f"axis. Use fewer levels than {levels}, or another grid."
         )

@@ -1,116 +1,220 @@
-"""What is predicted without learning: linear rules found by least squares on training data.
+"""Linear priors: what is predicted without learning, so that the network learns the residual.
 
-    linear      û_{t+1} = Σ_k w_k u_{t−k}        past frames combined, cell by cell
-    stencil     û_{t+1} = S ∗ u_t + s            a finite-difference scheme over the last frame
+    frame        û_{t+1} = 0                         the network predicts the frame itself
+    increment    û_{t+1} = u_t                       … the change from the last frame
+    linear       û_{t+1} = Σ_k w_k u_{t−k}           … the residual of past frames combined
+    stencil      û_{t+1} = S ∗ u_t                   … the residual of a finite-difference scheme
 
-A network that adds to such a rule need not learn what the rule already knows.
+Each is a small module: given → frame, with its locality and a line of words.  `fit` finds its
+weights by least squares on training data and returns the scaling of the residual.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fino.data.dataset import Dataset, Part
+from fino.given import Given
+from fino.grid import Grid
+from fino.locality import Locality
 from fino.model.convolution import pad, stencil
 from fino.model.rollout import rollout
+from fino.model.scaling import Scaling, fit_frames, fit_increments
+from fino.shapes import Field, Trajectory
 
-__all__ = ["Base", "choose_base", "fit_base", "fit_linear_base", "fit_stencil_base"]
+__all__ = ["PRIORS", "LastFrame", "LinearPrior", "NoPrior", "PastFrames", "Scheme", "choose_prior"]
 
 #: Trajectories and numbers that a least-squares fit looks at.
 _FIT_SAMPLES = 32
 _FIT_VALUES = 200_000
 
-#: Trajectories that rules are rolled out on, and the relative error of one that predicts them.
+#: Trajectories that priors are rolled out on, and the relative error of one that predicts them.
 _ROLLED_SAMPLES = 8
 _WELL_ROLLED = 0.05
 
 
-@dataclass(frozen=True, eq=False)
-class Base:
-    """A rule as it was fitted; `frame` (nothing) and `increment` (the last frame) need no fit.
+class LinearPrior(nn.Module):
+    """What every prior promises: given → frame, how far it looks, and what is left to learn.
 
-        û_{t+1} = Σ_k past_k u_{t−k}        or        û_{t+1} = scheme ∗ u_t + constant
-
-    `spread` is the size of what it leaves over, channel by channel.
+    `history` frames of `channels` fields are given; `line` names the residual in words.
     """
 
-    kind: str
-    past: Tensor | None = None
-    scheme: Tensor | None = None
-    constant: Tensor | None = None
-    spread: Tensor | None = None
+    kind: ClassVar[str]
+    line: ClassVar[str]
+    takes_given: ClassVar[bool] = True
 
-    def __call__(self, frames: Tensor, boundary: tuple[str, ...]) -> Tensor:
-        """(b, K, c, *space) → (b, c, *space), of a fitted rule."""
-        one = (1,) * len(boundary)
-        if self.past is not None:
-            return (frames * self.past.view(*self.past.shape, *one)).sum(dim=1)
-        assert self.scheme is not None and self.constant is not None
-        stepped = stencil(pad(frames[:, -1], one, boundary), self.scheme)
-        return stepped + self.constant.view(-1, *one)
+    def __init__(self, channels: int, history: int, grid: Grid) -> None:
+        super().__init__()
+        self.channels, self.history, self.grid = channels, history, grid
 
+    @property
+    def locality(self) -> Locality:
+        return Locality.point(self.grid.dims)
 
-def fit_base(kind: str, data: Dataset, history: int) -> Base:
-    """The rule of this kind, fitted where the task begins: after the frames that are given."""
-    first = max(history, data.history)
-    if data.steady:
-        return Base(kind)
-    if kind == "linear":
-        past, spread = fit_linear_base(data.train, history, first - history)
-        return Base(kind, past=past, spread=spread, constant=torch.zeros_like(spread))
-    if kind == "stencil":
-        scheme, constant, spread = fit_stencil_base(data.train, first - 1)
-        return Base(kind, scheme=scheme, constant=constant, spread=spread)
-    return Base(kind)
+    @property
+    def frame_weights(self) -> Tensor | None:
+        """(K, c): the weight of each past frame; None where the prior is no sum of frames."""
+        return torch.zeros(self.history, self.channels)
+
+    def forward(self, given: Given) -> Field:
+        raise NotImplementedError
+
+    def fit(self, data: Dataset) -> Scaling:
+        """Fit the weights to the train part; the scaling of the residual that they leave."""
+        raise NotImplementedError
 
 
-def choose_base(data: Dataset, history: int) -> Base:
-    """What a network should add to: nothing, the last frame, past frames combined, or a scheme.
+class NoPrior(LinearPrior):
+    """Nothing: the network predicts the frame itself, as the paper has it."""
 
-    Each rule is judged by what becomes of it when it is rolled out over training trajectories.
-    A finite-difference scheme that predicts them is best: what it leaves over is a function of
-    the last frame.  Combining past frames is taken where only that predicts them, as it does for
-    waves that come back; elsewhere its small first error hides that it goes on with any error as
-    if it were motion.  Then the scheme again, unless it goes astray by more than the data's own
-    size: data that move farther in a step than it sees make it extrapolate, and it explodes.
+    kind = "frame"
+    line = "the next frame itself"
+
+    def forward(self, given: Given) -> Field:
+        return torch.zeros_like(given.history[:, -1])
+
+    def fit(self, data: Dataset) -> Scaling:
+        if data.steady:
+            return fit_frames(data.train, 1, 1)
+        return fit_frames(data.train, data.task(self.history).shown)
+
+
+class LastFrame(LinearPrior):
+    """The last frame again: the network predicts the increment."""
+
+    kind = "increment"
+    line = "the change from the last frame, scaled by its own spread"
+
+    @property
+    def frame_weights(self) -> Tensor | None:
+        weights = torch.zeros(self.history, self.channels)
+        weights[-1] = 1.0
+        return weights
+
+    def forward(self, given: Given) -> Field:
+        return given.history[:, -1]
+
+    def fit(self, data: Dataset) -> Scaling:
+        return fit_increments(data.train, data.task(self.history).shown - 1)
+
+
+class PastFrames(LinearPrior):
+    """Past frames combined, cell by cell and by channel: û_{t+1} = Σ_k w_k u_{t−k}.
+
+    The weight is (K, c), the newest frame last; before it is fitted, the last frame again.
+    """
+
+    kind = "linear"
+    line = "the residual of the best linear combination of the history"
+    weight: Tensor
+
+    def __init__(self, channels: int, history: int, grid: Grid) -> None:
+        super().__init__(channels, history, grid)
+        weight = torch.zeros(history, channels)
+        weight[-1] = 1.0
+        self.register_buffer("weight", weight)
+
+    @property
+    def frame_weights(self) -> Tensor | None:
+        return self.weight
+
+    def forward(self, given: Given) -> Field:
+        weights = self.weight.view(*self.weight.shape, *[1] * self.grid.dims)
+        return (given.history * weights).sum(dim=1)
+
+    def fit(self, data: Dataset) -> Scaling:
+        weight, spread = fit_past_frames(data.train, self.history, data.task(self.history).start)
+        self.weight.copy_(weight)
+        return Scaling(torch.zeros_like(spread), spread)
+
+
+class Scheme(LinearPrior):
+    """A finite-difference scheme over the last frame, S ∗ u_t, which may mix the fields.
+
+    The weight is (c, c, 3, …): from all fields to each, one cell around.
+    """
+
+    kind = "stencil"
+    line = "the residual of the best linear finite-difference scheme"
+    weight: Tensor
+
+    def __init__(self, channels: int, history: int, grid: Grid) -> None:
+        super().__init__(channels, history, grid)
+        self.register_buffer("weight", torch.zeros(channels, channels, *[3] * grid.dims))
+
+    @property
+    def locality(self) -> Locality:
+        return Locality((1,) * self.grid.dims)
+
+    @property
+    def frame_weights(self) -> Tensor | None:
+        return None
+
+    def forward(self, given: Given) -> Field:
+        padded = pad(given.history[:, -1], (1,) * self.grid.dims, self.grid.boundary)
+        return stencil(padded, self.weight)
+
+    def fit(self, data: Dataset) -> Scaling:
+        weight, constant, spread = fit_scheme(data.train, data.task(self.history).shown - 1)
+        self.weight.copy_(weight)
+        return Scaling(constant, spread)
+
+
+#: Every prior by the name that the setting `predict` has.
+PRIORS: dict[str, type[LinearPrior]] = {
+    prior.kind: prior for prior in (NoPrior, LastFrame, PastFrames, Scheme)
+}
+
+
+def choose_prior(data: Dataset, history: int) -> str:
+    """The kind of prior that suits the data: a key of `PRIORS`.
+
+    Each is judged by what becomes of it when it is rolled out over training trajectories.  A
+    finite-difference scheme that predicts them is best: its residual is a function of the last
+    frame.  Combining past frames is taken where only that predicts them, as it does for waves that
+    come back; elsewhere its small first error hides that it goes on with any error as if it were
+    motion.  Then the scheme again, unless its error exceeds the data's own size: data that move
+    farther in a step than it sees make it extrapolate, and it explodes.
     """
     if data.steady:
-        return Base("frame")
-    scheme = fit_base("stencil", data, history)
-    stepped = _rolled_error(scheme, data, history)
-    if stepped < _WELL_ROLLED:
-        return scheme
-    combined = fit_base("linear", data, history)
-    if _rolled_error(combined, data, history) < _WELL_ROLLED:
-        return combined
-    return scheme if stepped < 1 else Base("increment")
+        return NoPrior.kind
+    scheme_error = _rollout_error(Scheme, data, history)
+    if scheme_error < _WELL_ROLLED:
+        return Scheme.kind
+    if _rollout_error(PastFrames, data, history) < _WELL_ROLLED:
+        return PastFrames.kind
+    return Scheme.kind if scheme_error < 1 else LastFrame.kind
 
 
-def _rolled_error(base: Base, data: Dataset, history: int) -> float:
-    """The error of a rule alone, relative to the fields, over whole training trajectories."""
-    trajectories = data.train.read(range(min(len(data.train), _ROLLED_SAMPLES)))
-    shown, truth = trajectories[:, :history], trajectories[:, history:]
-    error = rollout(lambda frames: base(frames, data.grid.boundary), shown, truth.shape[1]) - truth
+def _rollout_error(kind: type[LinearPrior], data: Dataset, history: int) -> float:
+    """The error of a fitted prior alone, relative to the fields, over training trajectories."""
+    prior = kind(data.channels, history, data.grid)
+    constant = prior.fit(data).mean.view(-1, *[1] * data.grid.dims)
+
+    def step(history: Trajectory) -> Field:
+        return prior(Given(history)) + constant
+
+    given, truth = data.train.begin(range(min(len(data.train), _ROLLED_SAMPLES)), history)
+    error = rollout(step, given, truth.shape[1]) - truth
     over = (0, 1, *range(3, truth.dim()))
     share = error.square().sum(over) / truth.square().sum(over).clamp_min(1e-30)
     return float(share.mean().sqrt())
 
 
-def fit_linear_base(
+def fit_past_frames(
     part: Part, history: int, start: int = 0, ridge: float = 1e-6
 ) -> tuple[Tensor, Tensor]:
     """The weights of past frames that predict the next one best, cell by cell and by channel.
 
         min_w Σ ( u_{t+1} − Σ_k w_k u_{t−k} )² + ridge · Σ u² · |w|²
 
-    (k, c) weights and the (c,) spread of what they leave over.
+    (k, c) weights and the (c,) spread of the residual.  Frames before `start` are not fitted.
     """
     gram, cells = torch.zeros(()), 0
     for u, thin in _trajectories_to_fit(part, start):
@@ -125,15 +229,13 @@ def fit_linear_base(
     return weights[..., 0].T.float(), spread.float()
 
 
-def fit_stencil_base(
-    part: Part, start: int = 0, ridge: float = 1e-8
-) -> tuple[Tensor, Tensor, Tensor]:
+def fit_scheme(part: Part, start: int = 0, ridge: float = 1e-8) -> tuple[Tensor, Tensor, Tensor]:
     """The linear scheme over the last frame that predicts the next one best.
 
         min_{S, s} Σ ‖ u_{t+1} − S ∗ u_t − s ‖² + ridge · Σ |u|² · |S|²
 
-    (c, c, 3, …) weights from all fields to each, the (c,) constants s and the (c,) spread of what
-    they leave over.  Frames before `start`, which are only ever shown, are not fitted.
+    (c, c, 3, …) weights from all fields to each, the (c,) constants s and the (c,) spread of the
+    residual.  Frames before `start`, which are only ever shown, are not fitted.
     """
     boundary, channels = part.data.grid.boundary, part.data.channels
     gram, cells = torch.zeros(()), 0

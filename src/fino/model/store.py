@@ -33,7 +33,9 @@ from fino.model.emulator import Emulator, EmulatorSettings
 __all__ = ["load", "model_hash", "save", "write_folder"]
 
 FORMAT = "fino-model"
-VERSION = 1
+VERSION = 2
+#: Version 1 named the weights of the linear prior otherwise; it is still read.
+_READ = (1, 2)
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 
@@ -144,9 +146,9 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise ValueError(damaged) from None
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise ValueError(f"{path} is not a fino model configuration.")
-    if config.get("version") != VERSION:
+    if config.get("version") not in _READ:
         raise ValueError(
-            f"{path} has version {config.get('version')!r}, this fino reads {VERSION}. "
+            f"{path} has version {config.get('version')!r}, this fino reads {_READ[-1]}. "
             f"Load it with the fino that wrote it."
         )
     if _config_bytes(config) != content:

@@ -29,7 +29,7 @@ from torch import nn
 
 from fino.locality import Locality
 from fino.model.convolution import Convolution, channels_last
-from fino.model.network import ACTIVATIONS, Activation, NetworkSettings, check_field
+from fino.model.network import ACTIVATIONS, Activation, NetworkSettings, check_field, check_halving
 from fino.shapes import Field
 
 __all__ = ["Doubling", "UNet", "UNetSettings", "batch_norm", "largest"]
@@ -87,7 +87,7 @@ class UNet(nn.Module):
 
     def forward(self, u: Field) -> Field:
         check_field(u, self.settings, "U-Net")
-        self._check_multiple(u)
+        check_halving(u, self.settings.levels)
         u = channels_last(u)
         skips = []
         for stencils in self.encoder:
@@ -100,14 +100,6 @@ class UNet(nn.Module):
         ):
             u = stencils(torch.cat((up(u), skip), dim=1))
         return self.head(u)
-
-    def _check_multiple(self, u: Field) -> None:
-        stride = 2**self.settings.levels
-        if any(n % stride for n in u.shape[2:]):
-            raise ValueError(
-                f"grid {tuple(u.shape[2:])} should be a multiple of 2^levels = {stride} on every "
-                f"axis. Use fewer levels than {self.settings.levels}, or another grid."
-            )
 
 
 class TwoStencils(nn.Module):

@@ -1,61 +1,66 @@
 """What one training step looks at: a pure function of (seed, step), whoever computes it.
 
-Windows in time, symmetries, noise and crops are drawn for the whole batch; a process among many
-then takes its rows.  So the same step sees the same numbers in one process or in many, in one
-sitting or after a restart.
+    windows     which stretch of which trajectory
+    augment     symmetries that the card declares, drawn anew every step
+    noise       on the history, in units of the fields' own spread
+    crop        a piece of the domain and the halo that makes its loss exact
+
+All are drawn for the whole batch; a process among many then takes its rows.  So the same step
+sees the same numbers in one process or in many, in one session or after a restart.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fino.data.card import Card
 from fino.data.dataset import Dataset, Part
-from fino.data.windows import windows
+from fino.given import Given
+from fino.grid import Grid
+from fino.locality import Locality
 from fino.model.emulator import Emulator
 from fino.shapes import Trajectory
-from fino.streams import torch_stream
-from fino.training.augment import augment
-from fino.training.crops import crop_sizes, draw_crop
+from fino.streams import numpy_stream, torch_stream
 from fino.training.settings import TrainingSettings
 
-__all__ = ["Batch", "draw_batch", "frames_skipped", "judging_part"]
+__all__ = [
+    "Batch",
+    "Crop",
+    "augment",
+    "crop_sizes",
+    "draw_batch",
+    "draw_crop",
+    "validation_part",
+    "windows",
+]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Windows cut in two, and where they come from.
+    """What a model is given, the future (b, H, c, *space) it should predict, and their origin.
 
-    history (b, K, c, *space), future (b, H, c, *space); `samples` are numbers of the data set.
+    `samples` are numbers of the data set, `starts` the first frames of the windows; `inner` are
+    the cells of a crop that count, without its halo.
     """
 
-    history: Trajectory
+    given: Given
     future: Trajectory
     samples: tuple[int, ...]
     starts: tuple[int, ...]
-    static: Tensor | None = None
     inner: tuple[slice, ...] = ()
 
     def to(self, device: str) -> Batch:
         if device == "cpu":
             return self
-        static = None if self.static is None else self.static.to(device)
-        history, future = self.history.to(device), self.future.to(device)
-        return Batch(history, future, self.samples, self.starts, static, self.inner)
+        return replace(self, given=self.given.to(device), future=self.future.to(device))
 
 
-def frames_skipped(emulator: Emulator, data: Dataset) -> int:
-    """The first frames that are given but that a model with a short history does not look at.
-
-    The task begins after the frames that are given, so what is learned is what is judged.
-    """
-    return max(0, data.history - emulator.history)
-
-
-def judging_part(data: Dataset) -> Part:
+def validation_part(data: Dataset) -> Part:
     """What models are chosen by; the training part itself where there is no validation part."""
     return data.validation if len(data.validation) else data.train
 
@@ -70,32 +75,188 @@ def draw_batch(
 ) -> Batch:
     """The batch of one step; `rows` are those that this process computes."""
     seed, batch, length = settings.seed, settings.batch or 1, emulator.history + horizon
-    skipped = frames_skipped(emulator, part.data)
-    samples, starts = windows(seed, step, batch, len(part), part.frames - skipped, length)
-    starts = starts + skipped if settings.windows == "random" else np.full_like(starts, skipped)
+    first = part.data.task(emulator.history).start
+    samples, starts = windows(seed, step, batch, len(part), part.frames - first, length)
+    starts = starts + first if settings.windows == "random" else np.full_like(starts, first)
     pairs = list(zip(samples.tolist(), starts.tolist(), strict=True))
     window = torch.cat([part.read([i], start, length) for i, start in pairs])
-    grid, dims = part.data.grid, part.data.grid.dims
     if settings.augment:
         window = augment(window, part.data.card, seed, step)
     history, future = window[:, : emulator.history], window[:, emulator.history :]
     if settings.noise:
-        size = settings.noise * emulator.input_std.cpu().view(-1, *[1] * dims)
+        size = settings.noise * emulator.input_std.cpu().view(-1, *[1] * part.data.grid.dims)
         noise = torch.randn(history.shape, generator=torch_stream(seed, "noise", step))
         history = history + size * noise
-    static: Tensor | None = None
+    given = Given(history)
     inner: tuple[slice, ...] = ()
     if settings.crop is not None:
-        sizes = crop_sizes(settings.crop, grid, emulator.locality)
-        crop = draw_crop(sizes, grid, emulator.locality, horizon, seed, step)
-        history, future, inner = crop.cut(history), crop.cut(future), crop.inner
-        static = crop.cut(emulator.static())
+        given = replace(given, positions=emulator.positions())
+        crop = _crop(emulator, part.data.grid, settings, step, horizon)
+        given, future, inner = given.cut(crop.cut), crop.cut(future), crop.inner
     chosen = pairs[rows]
     return Batch(
-        history[rows],
+        given.rows(rows),
         future[rows],
         tuple(part.samples[i] for i, _ in chosen),
         tuple(start for _, start in chosen),
-        static,
         inner,
     )
+
+
+def _crop(
+    emulator: Emulator, grid: Grid, settings: TrainingSettings, step: int, horizon: int
+) -> Crop:
+    assert settings.crop is not None
+    sizes = crop_sizes(settings.crop, grid, emulator.locality)
+    return draw_crop(sizes, grid, emulator.locality, horizon, settings.seed, step)
+
+
+def windows(
+    seed: int, step: int, batch: int, samples: int, frames: int, length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The samples and first frames of one batch: two whole-number arrays (batch,).
+
+    Every sample is met once before any is met again, in an order drawn anew for each pass; the
+    first frame of every window is drawn evenly.  Any step can be replayed without those before it.
+    `length` counts history and horizon together, so starts run from 0 to frames − length.
+    """
+    if samples < 1 or batch < 1 or step < 0:
+        raise ValueError(
+            f"windows need samples and a batch to draw from, got {samples} samples, batch {batch}, "
+            f"step {step}."
+        )
+    if not 1 <= length <= frames:
+        raise ValueError(
+            f"a window of {length} frames does not fit in a trajectory of {frames}. "
+            "Use a shorter history or horizon."
+        )
+    positions = np.arange(step * batch, (step + 1) * batch)
+    passes, places = np.divmod(positions, samples)
+    chosen = np.array(
+        [_order(seed, int(p), samples)[i] for p, i in zip(passes, places, strict=True)]
+    )
+    starts = numpy_stream(seed, "window starts", step).integers(0, frames - length + 1, batch)
+    return chosen, starts
+
+
+@lru_cache(maxsize=8)
+def _order(seed: int, times_through: int, samples: int) -> np.ndarray:
+    order = numpy_stream(seed, "window order", times_through).permutation(samples)
+    order.setflags(write=False)
+    return order
+
+
+def augment(window: Trajectory, card: Card, seed: int, step: int) -> Trajectory:
+    """Each trajectory of a batch moved by symmetries of its own: (b, t, c, *space) → the same.
+
+        shift    along periodic axes, by any number of cells
+        flip     the mirror image, each axis by itself; what points across it turns its sign
+        sign     u → −u
+        rotate   the two axes exchanged, and the fields that point along them
+
+    Only what the card lists is used: data that were strided may have lost a symmetry that their
+    equation has.
+    """
+    if not card.symmetries:
+        return window
+    draw = numpy_stream(seed, "augment", step)
+    return torch.stack([_moved(u, card, draw) for u in window])
+
+
+def _moved(u: Tensor, card: Card, draw: np.random.Generator) -> Tensor:
+    """One trajectory (t, c, *space)."""
+    axes = range(u.dim() - 2)
+    if "shift" in card.symmetries:
+        periodic = [axis + 2 for axis in axes if card.grid.is_periodic[axis]]
+        if periodic:
+            u = u.roll([int(draw.integers(u.shape[axis])) for axis in periodic], periodic)
+    if "flip" in card.symmetries:
+        u = _mirrored(u, [axis for axis in axes if draw.random() < 0.5], card.directions)
+    if "rotate" in card.symmetries and draw.random() < 0.5:
+        u = _swapped(u, card.directions)
+    if "sign" in card.symmetries and draw.random() < 0.5:
+        u = -u
+    return u
+
+
+def _mirrored(u: Tensor, axes: list[int], directions: tuple[int | None, ...]) -> Tensor:
+    """u(x) → u(−x) along the axes: a velocity along one of them turns round."""
+    if not axes:
+        return u
+    u = u.flip([axis + 2 for axis in axes])
+    turned = [channel for channel, axis in enumerate(directions) if axis in axes]
+    if turned:
+        u[:, turned] = -u[:, turned]
+    return u
+
+
+def _swapped(u: Tensor, directions: tuple[int | None, ...]) -> Tensor:
+    """u(x, y) → u(y, x): the first field along x becomes the first along y, and so on."""
+    u = u.transpose(-2, -1)
+    if not directions:
+        return u
+    along = [[c for c, axis in enumerate(directions) if axis == way] for way in (0, 1)]
+    order = list(range(len(directions)))
+    for x, y in zip(*along, strict=True):
+        order[x], order[y] = y, x
+    return u[:, order]
+
+
+@dataclass(frozen=True)
+class Crop:
+    """Which cells of each axis are read, and which of those count in the loss.
+
+    A local model that is run on the crop plus its halo gives, inside the crop, the numbers that it
+    gives on the whole domain; so the loss there is the full-domain loss restricted to the crop.
+    Across a periodic edge the halo comes from the other side; at a wall there is none, because
+    the model's own boundary is right there.
+    """
+
+    cells: tuple[Tensor, ...]
+    inner: tuple[slice, ...]
+
+    def cut(self, u: Tensor) -> Tensor:
+        """The crop with its halo: (…, *space) → (…, *cells)."""
+        for axis, cells in enumerate(self.cells, start=u.dim() - len(self.cells)):
+            u = u.index_select(axis, cells.to(u.device))
+        return u
+
+
+def crop_sizes(crop: int | tuple[int, ...], grid: Grid, locality: Locality) -> tuple[int, ...]:
+    """The crop's size on each axis, refused where the model cannot be cut that way."""
+    if not locality.is_local:
+        raise ValueError(
+            "This model sees the whole field (radius inf), so it cannot be trained on crops. "
+            "Use a local model, or leave crop unset."
+        )
+    sizes = (crop,) * grid.dims if isinstance(crop, int) else tuple(crop)
+    if len(sizes) != grid.dims or min(sizes) < 1:
+        raise ValueError(f"crop should be one size for each of {grid.dims} axes, got {crop}.")
+    for size, stride in zip(sizes, locality.stride, strict=True):
+        if size % stride:
+            raise ValueError(
+                f"crop {size} should be a multiple of the model's stride {stride}. "
+                f"Try {max(1, round(size / stride)) * stride}."
+            )
+    return tuple(min(size, n) for size, n in zip(sizes, grid.points, strict=True))
+
+
+def draw_crop(
+    sizes: tuple[int, ...], grid: Grid, locality: Locality, horizon: int, seed: int, step: int
+) -> Crop:
+    """A crop somewhere on the model's stride, with the halo that `horizon` steps need."""
+    draw = numpy_stream(seed, "crop", step)
+    cells, inner = [], []
+    for axis, halo in enumerate(locality.halo(horizon)):
+        n, size, stride = grid.points[axis], sizes[axis], locality.stride[axis]
+        if grid.is_periodic[axis] and size + 2 * halo < n:
+            start = stride * int(draw.integers(n // stride))
+            low, high = start - halo, start + size + halo
+        else:
+            start = stride * int(draw.integers((n - size) // stride + 1))
+            whole = grid.is_periodic[axis]
+            low = 0 if whole else max(0, start - halo)
+            high = n if whole else min(n, start + size + halo)
+        cells.append(torch.arange(low, high) % n)
+        inner.append(slice(start - low, start - low + size))
+    return Crop(tuple(cells), tuple(inner))

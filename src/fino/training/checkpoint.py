@@ -20,8 +20,8 @@ from safetensors.torch import save as bytes_from_tensors
 from torch import Tensor
 
 from fino.durable import write_whole
-from fino.training.budget import Clock
 from fino.training.loop import State
+from fino.training.schedule import Clock
 
 __all__ = ["has_checkpoint", "read_checkpoint", "write_checkpoint"]
 

@@ -12,23 +12,23 @@ from fino.data.dataset import Dataset
 from fino.data.lightcone import light_cone
 from fino.inference.processes import is_launched
 from fino.model.emulator import Emulator
-from fino.training.batch import frames_skipped, judging_part
+from fino.training.batch import validation_part
 from fino.training.settings import VALIDATION_SAMPLES, VALIDATIONS, TrainingSettings
 from fino.training.threads import threads
 
-__all__ = ["explained", "settled"]
+__all__ = ["choose_settings", "explained"]
 
 #: Cells that one step looks at; small batches and many cheap steps did best in the search.
 _CELLS_A_STEP = 8192
 #: The share of a budget of time that validation may take, and what it never falls below.
-_JUDGING = 0.1
+_VALIDATION_SHARE = 0.1
 _FEWEST_SAMPLES, _FEWEST_VALIDATIONS = 4, 3
-#: Samples that judge a model of steady data, where a rollout is a single step.
+#: Samples that validate a model of steady data, where a rollout is a single step.
 _STEADY_SAMPLES = 512
 DEFAULT_MINUTES = 5.0
 
 
-def settled(settings: TrainingSettings, model: Emulator, data: Dataset) -> TrainingSettings:
+def choose_settings(settings: TrainingSettings, model: Emulator, data: Dataset) -> TrainingSettings:
     """The same settings with everything that was left open decided."""
     changes: dict[str, Any] = {}
     if not settings.has_budget:
@@ -36,12 +36,7 @@ def settled(settings: TrainingSettings, model: Emulator, data: Dataset) -> Train
     if settings.batch is None:
         cells = math.prod(data.grid.points)
         changes["batch"] = max(2, min(64, len(data.train), _CELLS_A_STEP // cells))
-    ahead = data.frames - max(model.history, data.history)
-    if ahead < 1:
-        raise ValueError(
-            f"history {model.history} leaves nothing to predict in trajectories of "
-            f"{data.frames} frames. Use a shorter history."
-        )
+    ahead = data.task(model.history).steps
     if len(data.train) == 0:
         raise ValueError(f"the train part of {data.card.name} is empty. Use data.with_split(…).")
     if settings.validations is None or settings.validation_samples is None:
@@ -54,19 +49,19 @@ def settled(settings: TrainingSettings, model: Emulator, data: Dataset) -> Train
 
 
 def _validation(settings: TrainingSettings, model: Emulator, data: Dataset) -> dict[str, int]:
-    """How often to judge the model, and by how many whole rollouts.
+    """How often to validate the model, and by how many whole rollouts.
 
     They may take a tenth of a budget of time: in the plane a few of them can cost more than a
     minute of training.  Fewer trajectories come first, then fewer validations.
     """
     often = settings.validations or VALIDATIONS
-    usual = min(_STEADY_SAMPLES, len(judging_part(data))) if data.steady else VALIDATION_SAMPLES
+    usual = min(_STEADY_SAMPLES, len(validation_part(data))) if data.steady else VALIDATION_SAMPLES
     many = settings.validation_samples or usual
     seconds = [s for s in (settings.cpu_seconds, 60 * (settings.minutes or 0)) if s]
     # Processes that measure for themselves would disagree and wait for one another forever.
     if seconds and settings.device == "cpu" and not is_launched():
         with threads(settings.threads):  # idle threads that wait for work cost time as well
-            rollouts = _JUDGING * min(seconds) / _rollout_seconds(model, data)
+            rollouts = _VALIDATION_SHARE * min(seconds) / _rollout_seconds(model, data)
         if settings.validation_samples is None:
             many = max(_FEWEST_SAMPLES, min(many, int(rollouts / often)))
         if settings.validations is None:
@@ -76,15 +71,16 @@ def _validation(settings: TrainingSettings, model: Emulator, data: Dataset) -> d
 
 def _rollout_seconds(model: Emulator, data: Dataset) -> float:
     """The CPU time of one rollout to the end of a trajectory, from two steps of a few of them."""
-    part, skipped = judging_part(data), frames_skipped(model, data)
-    shown = part.read(range(min(len(part), _FEWEST_SAMPLES)), skipped, model.history)
+    part = validation_part(data)
+    samples = min(len(part), _FEWEST_SAMPLES)
+    given, future = part.begin(range(samples), model.history)
     with torch.no_grad():
-        model(shown)  # what only the first step costs
+        model(given)  # what only the first step costs
         began = time.process_time()
         for _ in range(2):
-            model(shown)
+            model(given)
         spent = time.process_time() - began
-    return max(1e-9, spent / (2 * len(shown)) * (data.frames - skipped - model.history))
+    return max(1e-9, spent / (2 * samples) * future.shape[1])
 
 
 def explained(settings: TrainingSettings, model: Emulator, data: Dataset) -> list[str]:
@@ -103,15 +99,9 @@ def explained(settings: TrainingSettings, model: Emulator, data: Dataset) -> lis
         verdict = "less, but the history itself carries the motion"
     lines.append(f"reach: it sees {sees} a step; {cone.sentence.rstrip('.')}: {verdict}")
     given = "1 frame" if model.history == 1 else f"{model.history} frames"
-    says = {
-        "frame": "the next frame itself",
-        "increment": "the change from the last frame, scaled by its own spread",
-        "stencil": "what the best linear finite-difference scheme leaves over",
-        "linear": "what the best linear combination of the history leaves over",
-    }[emulator.predict]
-    lines.append(f"it is shown {given} and predicts {says}")
+    lines.append(f"it is shown {given} and predicts {model.prior.line}")
     lines.append(
-        f"data: {len(data.train)} trajectories to learn from, {len(data.validation)} to choose by"
+        f"data: {len(data.train)} trajectories to learn from, {len(data.validation)} to validate on"
         + ("" if len(data.validation) else " (so the training part itself is used)")
     )
     moves = data.card.symmetries if settings.augment else ()
@@ -121,7 +111,7 @@ def explained(settings: TrainingSettings, model: Emulator, data: Dataset) -> lis
         f"symmetries used: {', '.join(moves) or 'none'}"
     )
     lines.append(
-        f"budget: {_budget(settings)}; judged {settings.validations} times by "
+        f"budget: {_budget(settings)}; validated {settings.validations} times by "
         f"{settings.validation_samples} rollouts"
     )
     return lines

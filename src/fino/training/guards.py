@@ -1,7 +1,7 @@
 """What must never pass: a number that is not finite, caught in the step where it appears.
 
 Each guard names the step and, where it can be known, the sample and the frame.  Nothing is saved
-after a guard has spoken, so the last good checkpoint stays.
+after that, so the last good checkpoint stays.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import torch
 from torch import Tensor
 
 from fino.model.emulator import Emulator
+from fino.model.rollout import frames
 from fino.training.batch import Batch
 
 __all__ = [
     "NotFinite",
-    "batch_complaint",
-    "gradient_complaint",
-    "loss_complaint",
-    "update_complaint",
+    "check_batch",
+    "check_gradient",
+    "check_loss",
+    "check_update",
 ]
 
 _ADVICE = "Try a smaller learning rate, a shorter horizon or clipping."
@@ -29,9 +30,9 @@ class NotFinite(ValueError):
     """A NaN or an infinity, with the place where it was met."""
 
 
-def batch_complaint(batch: Batch, step: int) -> str | None:
+def check_batch(batch: Batch, step: int) -> str | None:
     """Which sample and frame of the data are not finite."""
-    both = (batch.history, batch.future)
+    both = (batch.given.history, batch.future)
     # A sum is finite only if every number is, and cheaper than looking at each.
     if all(bool(torch.isfinite(u.sum())) for u in both):
         return None
@@ -45,7 +46,7 @@ def batch_complaint(batch: Batch, step: int) -> str | None:
     )
 
 
-def loss_complaint(loss: Tensor, batch: Batch, emulator: Emulator, step: int) -> str | None:
+def check_loss(loss: Tensor, batch: Batch, emulator: Emulator, step: int) -> str | None:
     """Why the loss is not finite: a broken weight, or a rollout that diverged."""
     if torch.isfinite(loss):
         return None
@@ -66,7 +67,7 @@ def loss_complaint(loss: Tensor, batch: Batch, emulator: Emulator, step: int) ->
     )
 
 
-def gradient_complaint(norm: Tensor, batch: Batch, emulator: Emulator, step: int) -> str | None:
+def check_gradient(norm: Tensor, batch: Batch, emulator: Emulator, step: int) -> str | None:
     """Which weight has a gradient that is not finite."""
     if torch.isfinite(norm):
         return None
@@ -75,8 +76,8 @@ def gradient_complaint(norm: Tensor, batch: Batch, emulator: Emulator, step: int
     return f"Step {step}: the gradient of {where} is NaN or infinite ({_named(batch)}). {_ADVICE}"
 
 
-def update_complaint(emulator: Emulator, step: int) -> str | None:
-    """Which weight the optimiser has just spoilt."""
+def check_update(emulator: Emulator, step: int) -> str | None:
+    """Which weight the optimiser has just made NaN or infinite."""
     if torch.isfinite(torch.nn.utils.get_total_norm(emulator.parameters())):
         return None
     broken = _first_bad((name, p.detach()) for name, p in emulator.named_parameters())
@@ -94,8 +95,5 @@ def _first_bad(tensors: Iterable[tuple[str, Tensor]]) -> str | None:
 @torch.no_grad()
 def _rows_that_stay_finite(emulator: Emulator, batch: Batch) -> Iterator[Tensor]:
     """For every frame of the rollout, which samples are still finite: (b,) of truths."""
-    buffer = batch.history
-    for _ in range(batch.future.shape[1]):
-        frame = emulator(buffer, batch.static)
+    for frame in frames(emulator, batch.given, batch.future.shape[1]):
         yield torch.isfinite(frame).flatten(start_dim=1).all(dim=1)
-        buffer = torch.cat([buffer[:, 1:], frame.unsqueeze(1)], dim=1)

@@ -18,19 +18,14 @@ import torch
 from torch import Tensor
 
 from fino.data.dataset import Dataset
+from fino.given import Given
 from fino.model.emulator import Emulator
-from fino.training.batch import draw_batch, frames_skipped, judging_part
-from fino.training.budget import Clock, share_spent, steps_allowed
-from fino.training.guards import (
-    batch_complaint,
-    gradient_complaint,
-    loss_complaint,
-    update_complaint,
-)
-from fino.training.loss import Judgement, Unroll, validate
+from fino.training.batch import draw_batch, validation_part
+from fino.training.guards import check_batch, check_gradient, check_loss, check_update
+from fino.training.loss import Unroll, Validation, validate
 from fino.training.optimizers import Optimizers, make_optimizer
 from fino.training.processes import ALONE, Processes
-from fino.training.schedule import horizon_at, learning_rate_at
+from fino.training.schedule import Clock, horizon_at, learning_rate_at, share_spent, steps_allowed
 from fino.training.settings import VALIDATION_SAMPLES, VALIDATIONS, TrainingSettings
 
 __all__ = ["Happened", "State", "begin", "train"]
@@ -69,7 +64,7 @@ class Happened:
     gradient: float
     cpu_seconds: float
     wall_seconds: float
-    validation: Judgement | None = None
+    validation: Validation | None = None
     improved: bool = False
 
 
@@ -85,12 +80,12 @@ def train(
 ) -> Iterator[Happened]:
     """Train until the budget is spent or validation no longer improves, step by step."""
     emulator, part = state.emulator, data.train
-    ahead = part.frames - emulator.history - frames_skipped(emulator, data)
+    ahead = data.task(emulator.history).steps
     longest = min(settings.horizon or ahead, ahead)
     steps = steps_allowed(settings, len(part), settings.batch or 1)
     rows = processes.rows(settings.batch or 1)
     unroll = Unroll(emulator, settings)
-    judged = _validation_trajectories(emulator, data, settings)
+    given, future = _validation_trajectories(emulator, data, settings)
     state.clock.resume()
     share = _share(state, settings, steps, processes)
     often = settings.validations or VALIDATIONS
@@ -100,28 +95,29 @@ def train(
         horizon = horizon_at(share, longest, settings.grow_from)
 
         batch = draw_batch(part, emulator, settings, state.step, horizon, rows)
-        processes.heed(batch_complaint(batch, state.step))
+        processes.heed(check_batch(batch, state.step))
         batch = batch.to(settings.device)
 
         state.optimizer.zero_grad()
         with torch.autocast("cuda", torch.bfloat16, enabled=settings.mixed):
-            loss = unroll(batch.history, batch.future, batch.static, batch.inner)
-        processes.heed(loss_complaint(loss, batch, emulator, state.step))
+            loss = unroll(batch.given, batch.future, batch.inner)
+        processes.heed(check_loss(loss, batch, emulator, state.step))
         loss.backward()
         processes.average_gradients(emulator)
         norm = _clip(emulator, settings.clip)
-        processes.heed(gradient_complaint(norm, batch, emulator, state.step))
+        processes.heed(check_gradient(norm, batch, emulator, state.step))
         state.optimizer.step(learning_rate)
-        processes.heed(update_complaint(emulator, state.step))
+        processes.heed(check_update(emulator, state.step))
         _average(state, settings.average)
 
         state.step += 1
         state.loss = _smooth(state.loss, float(processes.mean(loss)))
         share = _share(state, settings, steps, processes)
-        judgement, improved = None, False
+        validation, improved = None, False
         if int(share * often) > validations:
             validations = int(share * often)
-            judgement, improved = _judge(state, judged, settings, processes)
+            validation = validate(state.candidate.eval(), given, future)
+            improved = _keep_if_best(state, validation, settings, processes)
         yield Happened(
             step=state.step,
             share=share,
@@ -131,7 +127,7 @@ def train(
             gradient=float(norm),
             cpu_seconds=state.clock.cpu,
             wall_seconds=state.clock.wall,
-            validation=judgement,
+            validation=validation,
             improved=improved,
         )
 
@@ -146,20 +142,20 @@ def _share(
 
 def _validation_trajectories(
     emulator: Emulator, data: Dataset, settings: TrainingSettings
-) -> Tensor:
+) -> tuple[Given, Tensor]:
     """What models are chosen by: whole trajectories, as many as the settings say."""
-    part = judging_part(data)
+    part = validation_part(data)
     count = min(len(part), settings.validation_samples or VALIDATION_SAMPLES)
-    return part.read(range(count), frames_skipped(emulator, data)).to(settings.device)
+    given, future = part.begin(range(count), emulator.history)
+    return given.to(settings.device), future.to(settings.device)
 
 
-def _judge(
-    state: State, judged: Tensor, settings: TrainingSettings, processes: Processes
-) -> tuple[Judgement, bool]:
-    """Validate, and keep the weights if they are the best so far."""
-    judgement = validate(state.candidate.eval(), judged)
+def _keep_if_best(
+    state: State, validation: Validation, settings: TrainingSettings, processes: Processes
+) -> bool:
+    """Keep the weights if they are the best so far."""
     state.emulator.train()
-    error = judgement.full if settings.choose_by == "full" else judgement.nrmse
+    error = validation.full if settings.choose_by == "full" else validation.nrmse
     improved = processes.from_first(error) < state.best
     if improved:
         state.best, state.best_step, state.stale = error, state.step, 0
@@ -167,7 +163,7 @@ def _judge(
         state.best_weights = {name: value.detach().clone() for name, value in weights.items()}
     else:
         state.stale += 1
-    return judgement, improved
+    return improved
 
 
 def _is_stale(state: State, settings: TrainingSettings) -> bool:

@@ -11,18 +11,20 @@ that are predicted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from fino.given import Given
+from fino.metrics import nrmse
 from fino.model.emulator import Emulator
-from fino.model.rollout import frames as predicted_frames
+from fino.model.rollout import frames
 from fino.shapes import Field, Trajectory
 from fino.training.settings import TrainingSettings
 
-__all__ = ["LOSSES", "Judgement", "Unroll", "full_trajectory_error", "validate"]
+__all__ = ["LOSSES", "Unroll", "Validation", "full_trajectory_error", "validate"]
 
 
 def paper_loss(error: Field, spread: Tensor) -> Tensor:
@@ -31,7 +33,7 @@ def paper_loss(error: Field, spread: Tensor) -> Tensor:
 
 
 def scaled_loss(error: Field, spread: Tensor) -> Tensor:
-    """The mean square in units of what the network has to say in one step."""
+    """The mean square in units of the residual of one step."""
     return (error / spread).square().mean()
 
 
@@ -51,7 +53,7 @@ LOSSES = {
 
 
 class Unroll(nn.Module):
-    """A model run over a window and its loss there: (b, K + H, c, *space) → ().
+    """A model run over a window and its loss there.
 
     `gradient` decides how far the error is traced back: through everything (`full`), through
     stretches of `truncate` frames (`truncated`), or through the last `truncate` frames alone,
@@ -65,18 +67,14 @@ class Unroll(nn.Module):
         self.step = torch.compile(emulator) if settings.compile else emulator
 
     def forward(
-        self,
-        history: Trajectory,
-        future: Trajectory,
-        static: Tensor | None = None,
-        inner: tuple[slice, ...] = (),
+        self, given: Given | Trajectory, future: Trajectory, inner: tuple[slice, ...] = ()
     ) -> Tensor:
+        """What is given and the future (b, H, c, *space) → (); `inner` are the cells that count."""
         measure = LOSSES[self.settings.loss]
-        dims = history.dim() - 3
-        spread = self._spread().view(-1, *[1] * dims)
+        spread = self._spread().view(-1, *[1] * (future.dim() - 3))
         losses = [
             measure(_inside(frame - future[:, t], inner), spread)
-            for t, frame in self._unrolled(history, future.shape[1], static)
+            for t, frame in self._unroll(Given.of(given), future.shape[1])
         ]
         total = torch.stack(losses).sum()
         return total if self.settings.loss == "paper" else total / len(losses)
@@ -87,36 +85,37 @@ class Unroll(nn.Module):
         `fields` weighs the channels by the size of their fields, as nRMSE does, and has one
         common factor that makes the loss begin near one.
         """
-        said, fields = self.emulator.output_std, self.emulator.input_std
+        residual, fields = self.emulator.output_std, self.emulator.input_std
         if self.settings.loss != "fields":
-            return said
-        return fields * (said / fields).square().mean().sqrt()
+            return residual
+        return fields * (residual / fields).square().mean().sqrt()
 
-    def _unrolled(
-        self, history: Trajectory, horizon: int, static: Tensor | None
-    ) -> Iterator[tuple[int, Field]]:
+    def _unroll(self, given: Given, horizon: int) -> Iterator[tuple[int, Field]]:
         """The frames that count, with their place in the horizon."""
         mode, truncate = self.settings.gradient, self.settings.truncate
         first = max(0, horizon - truncate) if mode == "pushforward" else 0
-        buffer = history
         for t in range(horizon):
             with torch.set_grad_enabled(t >= first and torch.is_grad_enabled()):
-                frame = self._next(buffer, static)
+                frame = self._next(given)
             if t >= first:
                 yield t, frame
-            kept = frame.detach() if mode == "truncated" and (t + 1) % truncate == 0 else frame
-            buffer = torch.cat([buffer[:, 1:], kept.unsqueeze(1)], dim=1)
+            given = given.step(frame)
             if mode == "truncated" and (t + 1) % truncate == 0:
-                buffer = buffer.detach()
+                given = given.detach()
 
-    def _next(self, buffer: Trajectory, static: Tensor | None) -> Field:
+    def _next(self, given: Given) -> Field:
         if self.settings.recompute and torch.is_grad_enabled():
-            return checkpoint(self.step, buffer, static, use_reentrant=False)
-        return self.step(buffer, static)
+            # A checkpoint follows the gradients of tensors that it is handed by name.
+            return checkpoint(
+                lambda history: self.step(replace(given, history=history)),
+                given.history,
+                use_reentrant=False,
+            )
+        return self.step(given)
 
 
 def _inside(error: Field, inner: tuple[slice, ...]) -> Field:
-    """The cells that are judged: all, or those of a crop without its halo."""
+    """The cells that count: all, or those of a crop without its halo."""
     return error[(slice(None), slice(None), *inner)] if inner else error
 
 
@@ -129,12 +128,12 @@ def full_trajectory_error(prediction: Trajectory, truth: Trajectory) -> Tensor:
 
 
 #: Trajectories that are rolled out together; many more would leave the cache.
-_JUDGED_AT_ONCE = 16
+_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """How a model's rollout did: `full` is L_full (15), `nrmse` the same relative to the truth.
+class Validation:
+    """How a model's rollout did: `full` is L_full (15), `nrmse` the error relative to the truth.
 
     `diverged` is the frame after the history, if any, at which a rollout stopped being finite.
     """
@@ -144,18 +143,22 @@ class Judgement:
     diverged: int | None = None
 
 
+#: The size of a field below which errors are no longer taken relative to it.
+_SMALLEST = 1e-12
+
+
 @torch.no_grad()
-def validate(emulator: Emulator, trajectories: Trajectory) -> Judgement:
-    """Roll out from the first frames to the end and compare: (b, t, c, *space) → Judgement."""
+def validate(emulator: Emulator, given: Given, future: Trajectory) -> Validation:
+    """Roll out over the future (b, t, c, *space) and compare."""
     squares, relative = 0.0, []
-    for some in trajectories.split(_JUDGED_AT_ONCE):
-        history, truth = some[:, : emulator.history], some[:, emulator.history :]
-        for t, frame in enumerate(predicted_frames(emulator, history, truth.shape[1])):
-            error = (frame - truth[:, t]).double().flatten(start_dim=2)
+    for start in range(0, len(future), _AT_ONCE):
+        rows = slice(start, start + _AT_ONCE)
+        some, truth = given.rows(rows), future[rows]
+        for t, frame in enumerate(frames(emulator, some, truth.shape[1])):
+            error = (frame - truth[:, t]).double()
             if not torch.isfinite(error).all():
-                return Judgement(float("inf"), float("inf"), diverged=t)
-            size = truth[:, t].double().flatten(start_dim=2).square().mean(dim=2).sqrt()
-            rms = error.square().mean(dim=2).sqrt()
-            relative.append((rms / size.clamp_min(1e-12)).flatten())
+                return Validation(float("inf"), float("inf"), diverged=t)
+            each = nrmse(frame.unsqueeze(1), truth[:, t : t + 1], smallest=_SMALLEST)
+            relative.append(each.flatten())
             squares += float(error.square().sum())
-    return Judgement(squares / len(trajectories), float(torch.cat(relative).mean()))
+    return Validation(squares / len(future), float(torch.cat(relative).mean()))

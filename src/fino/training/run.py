@@ -28,7 +28,7 @@ from fino.durable import write_whole
 from fino.model.emulator import Emulator
 from fino.model.store import load, save
 from fino.training.checkpoint import has_checkpoint, read_checkpoint, write_checkpoint
-from fino.training.choices import settled
+from fino.training.choices import choose_settings
 from fino.training.journal import Journal, read_metrics
 from fino.training.loop import Happened, State, begin, train
 from fino.training.processes import Processes, joined
@@ -101,7 +101,7 @@ def fit(
     run.model is the best one.
     """
     chosen = TrainingSettings(minutes=minutes, **settings)
-    chosen = settled(chosen, model, data)
+    chosen = choose_settings(chosen, model, data)
     folder = (
         Path(out) if out is not None else _free_folder(f"{data.card.name}-{model.settings.model}")
     )

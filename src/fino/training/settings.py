@@ -14,7 +14,7 @@ from fino.settings import Settings
 
 __all__ = ["VALIDATIONS", "VALIDATION_SAMPLES", "TrainingSettings"]
 
-#: How often a model is judged, and by how many rollouts, where their cost does not matter.
+#: How often a model is validated, and by how many rollouts, where their cost does not matter.
 VALIDATIONS = 10
 VALIDATION_SAMPLES = 16
 
@@ -27,14 +27,50 @@ _USUAL: dict[str, dict[str, Any]] = {
 
 
 class TrainingSettings(Settings):
-    """How a model is trained.  What is None is chosen from the data, and said.
+    """How a model is trained.  What is None is chosen from the data and reported.
 
-    Budget: the first of `minutes` (wall clock), `cpu_seconds`, `steps`, `epochs` to run out ends
-    the run, and the schedules stretch over it.  `horizon` is the longest unroll; None is the
-    whole trajectory.  `noise` is in units of the fields' own spread.  The best weights are those
-    with the smallest relative error on validation rollouts, or `full`, the smallest sum of squares
-    as equation 15 has it, which the few hardest trajectories decide.  Left open, `validations`
-    and `validation_samples` are such that judging takes at most a tenth of a budget of time.
+    Budget: the first to run out ends the run, and the schedules stretch over it.
+        minutes, cpu_seconds    wall clock, or processor time of all threads; 1 to 20 minutes
+        steps, epochs           optimiser steps, or passes over the train part; repeatable
+
+    What a step looks at:
+        seed                    order of samples, noise, symmetries and first weights
+        batch                   trajectories a step; 2 to 64, small ones with many steps did best
+        windows                 stretches from `random` times, or the `first` frames only
+        horizon                 the longest unroll in frames, None for the whole trajectory; 4 to 8
+        grow_from               share of the budget trained on one step, before horizons grow; 0.6
+        gradient                through the `full` unroll, `truncated`, or `pushforward`: only
+                                the last frames
+        truncate                frames a gradient goes back, for the latter two
+        recompute               trade time for memory in long unrolls
+        loss                    `fields` weighs channels as nRMSE does, `scaled` by the size of
+                                the residual, `root` for heavy-tailed errors, `paper` is eq. 14
+        noise                   on the history, in units of the fields' spread; 0 to 0.01
+        crop                    cells of a piece of the domain to train on, exact for local models
+        augment                 use the symmetries that the data's card declares
+
+    The optimiser:
+        optimizer               `soap`, `adamw`, `adam`, `muon`
+        learning_rate, momentum each optimiser has its own; 1e-2 (3e-3 in the plane for wide
+                                networks) and (0.95, 0.95) with SOAP
+        weight_decay            0
+        schedule, warmup        `cosine`, `one-cycle`, `step`, `constant`; warm-up as a share
+        clip                    largest norm of the gradient; 1
+        average                 decay of a running average of the weights; 0 is none, or 0.999
+
+    Which weights are kept:
+        choose_by               smallest `nrmse` of validation rollouts, or `full`: smallest sum
+                                of squares (eq. 15), which the few hardest trajectories decide
+        validations             how often; by default within a tenth of a budget of time
+        validation_samples      by how many rollouts; by default the same
+        patience                end after so many validations without a better one
+        checkpoint_seconds      between two checkpoints; 20
+
+    The machine:
+        device                  `cpu`, or `cuda`
+        threads                 of torch on the CPU; 1 or 2 for small networks
+        mixed, compile          bfloat16 on CUDA; torch.compile of the step
+        tensorboard             also write TensorBoard's files
     """
 
     seed: int = 0

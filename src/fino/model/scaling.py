@@ -27,21 +27,6 @@ class Scaling:
     mean: Tensor
     std: Tensor
 
-    @classmethod
-    def none(cls, channels: int) -> Scaling:
-        """The scaling that changes nothing."""
-        return cls(torch.zeros(channels), torch.ones(channels))
-
-    def scale(self, u: Tensor, dims: int) -> Tensor:
-        """(…, c, *space) → the same, with `dims` axes of space."""
-        shape = (-1,) + (1,) * dims
-        return (u - self.mean.to(u).view(shape)) / self.std.to(u).view(shape)
-
-    def unscale(self, u: Tensor, dims: int) -> Tensor:
-        """The way back: (…, c, *space) → the same."""
-        shape = (-1,) + (1,) * dims
-        return u * self.std.to(u).view(shape) + self.mean.to(u).view(shape)
-
 
 #: Values that are looked at at a time.
 _PIECE = 2**16
@@ -56,7 +41,7 @@ def fit_frames(part: Part, start: int = 0, length: int | None = None) -> Scaling
 
 
 def fit_increments(part: Part, start: int = 0) -> Scaling:
-    """The scaling of u(t + dt) − u(t), what a model that predicts increments has to say.
+    """The scaling of u(t + dt) − u(t), the target of a model that predicts increments.
 
     A model that is shown k frames never predicts the first changes: its start is k − 1.
     """
