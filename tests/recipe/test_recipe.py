@@ -59,7 +59,7 @@ def test_every_shipped_recipe_can_be_planned(name, tmp_path, two_maps, own_file)
     assert recipe.title
     assert kinds.count("train") == kinds.count("evaluate") == len(experiment.cases)
     assert kinds[-1] == "report"
-    assert all(step.seconds > 0 for step in experiment.steps)
+    assert all(experiment.ledger.seconds(step) > 0 for step in experiment.steps)
     assert {experiment.ledger.state(step) for step in experiment.steps} == {"new"}
     assert not (tmp_path / "out").exists()
 

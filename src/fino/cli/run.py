@@ -136,7 +136,7 @@ def _watch(quiet: bool) -> Callable[[Sequence[Step]], Any]:
     @contextmanager
     def watch(steps: Sequence[Step]) -> Iterator[Callable[[Any], None]]:
         if len(steps) > 1:
-            bar = training_bars({step.name: step.more["run"] for step in steps}, quiet)
+            bar = training_bars({step.name: step.place for step in steps}, quiet)
         else:
             step = steps[0]
             bar = training_bar(quiet) if step.kind == "train" else progress(step.title, quiet)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,19 +26,12 @@ from typing import Any
 
 from fino.model import MODELS
 from fino.pde import PROBLEMS
+from fino.pde.integrate import cores
 from fino.recipe.data import Files
 from fino.recipe.recipe import DataChoice, Recipe, check_keys, parse_recipe, set_key
 from fino.training.settings import TrainingSettings
 
-__all__ = [
-    "Case",
-    "choose_case",
-    "estimate_evaluation",
-    "estimate_generation",
-    "estimate_training",
-    "find_settings",
-    "list_cases",
-]
+__all__ = ["Case", "choose_case", "estimate_seconds", "find_settings", "list_cases"]
 
 #: What a recipe's [model] may not say, because it follows from the data.
 _FROM_DATA = ("dims", "inputs", "outputs", "boundary", "data")
@@ -55,7 +47,7 @@ _SOLVE = {
     "shallow-water": 0.23,
     "shallow-water-momenta": 0.23,
 }
-_COMPILE = 5.0
+_COMPILE, _REPORT = 5.0, 10.0
 #: Multiply–adds a second that training reaches on one core, and on a large GPU.
 _CORE, _GPU = 5e9, 1e12
 #: The paper's weather maps: ten years of days.
@@ -74,21 +66,16 @@ class Case:
     train: dict[str, Any]
     varied: dict[str, Any]
 
-    @property
-    def content(self) -> str:
-        """Everything that makes a case what it is, without its name."""
-        parts = [self.model, self.seed, self.data.model_dump(mode="json"), self.build, self.train]
-        return json.dumps(parts, sort_keys=True)
-
 
 def list_cases(recipe: Recipe) -> tuple[Case, ...]:
     """Every case of a recipe, each checked, in the order in which they are run."""
     found: dict[str, Case] = {}
-    for varied in _variations(recipe):
-        one = _vary(recipe, varied)
+    for one, varied in _vary(recipe):
         for row, seed in product(one.models, one.seeds):
             case = _case(one, row, seed, varied)
-            found.setdefault(case.content, case)
+            data = case.data.model_dump(mode="json")
+            parts = [case.model, case.seed, data, case.build, case.train]
+            found.setdefault(json.dumps(parts, sort_keys=True), case)
     names = [case.name for case in found.values()]
     for name in names:
         if names.count(name) > 1:
@@ -111,7 +98,8 @@ def find_settings(recipe: Recipe, row: str) -> tuple[str, dict[str, Any], dict[s
     return kind, build, _choose_scheme(train, recipe.where)
 
 
-def _variations(recipe: Recipe) -> Iterator[dict[str, Any]]:
+def _vary(recipe: Recipe) -> Iterator[tuple[Recipe, dict[str, Any]]]:
+    """The recipe with the swept settings in their places, and what they are, for each value."""
     for key, values in recipe.sweep.items():
         table, dot, _ = key.partition(".")
         if not dot or table not in ("data", "model", "train"):
@@ -120,23 +108,20 @@ def _variations(recipe: Recipe) -> Iterator[dict[str, Any]]:
             )
         if not values:
             raise ValueError(f"The sweep of {key} should have at least one value.")
-    for values in product(*recipe.sweep.values()):
-        yield dict(zip(recipe.sweep, values, strict=True))
-
-
-def _vary(recipe: Recipe, varied: dict[str, Any]) -> Recipe:
-    """The recipe with the varied settings in their places."""
-    if not varied:
-        return recipe
     content = recipe.model_dump(mode="json", exclude_unset=True, exclude={"name", "sweep"})
-    for key, value in varied.items():
-        set_key(content, key, value)
-    return parse_recipe(recipe.name, content)
+    for values in product(*recipe.sweep.values()):
+        varied = dict(zip(recipe.sweep, values, strict=True))
+        changed = json.loads(json.dumps(content))
+        for key, value in varied.items():
+            set_key(changed, key, value)
+        yield parse_recipe(recipe.name, changed), varied
 
 
 def _case(recipe: Recipe, row: str, seed: int, varied: dict[str, Any]) -> Case:
     kind, build, train = find_settings(recipe, row)
-    own = {key: value for key, value in varied.items() if _concerns(key, row, recipe.models)}
+    others = {name for name in recipe.models if name != row}
+    concerns = {key: key.startswith("data.") or key.split(".")[1] not in others for key in varied}
+    own = {key: value for key, value in varied.items() if concerns[key]}
     words = [row, *(f"{key.rpartition('.')[2]}-{_word(value)}" for key, value in own.items())]
     words += [f"seed-{seed}"] if len(recipe.seeds) > 1 else []
     return Case("-".join(words), kind, seed, recipe.data, build, {**train, "seed": seed}, own)
@@ -148,11 +133,6 @@ def _settings_of_row(table: dict[str, Any], row: str, rows: tuple[str, ...]) -> 
     shared = {k: v for k, v in table.items() if not (k in named and isinstance(v, dict))}
     own = table.get(row, {})
     return {**shared, **own} if isinstance(own, dict) else shared
-
-
-def _concerns(key: str, row: str, rows: tuple[str, ...]) -> bool:
-    table, name, *_ = key.split(".")
-    return table == "data" or name not in rows or name == row
 
 
 @cache
@@ -186,8 +166,17 @@ def _word(value: Any) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-").lower() or "none"
 
 
-def estimate_generation(choice: DataChoice) -> float:
-    """Seconds: the solver's cost grows with the cells, and with them the steps in time."""
+def estimate_seconds(kind: str, case: Case, files: Files) -> float:
+    """About how long it takes to generate the data of a case, to train, evaluate or report it."""
+    if kind == "generate":
+        return _estimate_generation(case.data)
+    if kind == "train":
+        return _estimate_training(case, files)
+    return 3.0 + math.prod(_shape(case.data, files)) / 2e6 if kind == "evaluate" else _REPORT
+
+
+def _estimate_generation(choice: DataChoice) -> float:
+    """The solver's cost grows with the cells, and with them the steps in time."""
     if choice.problem is None or choice.samples is None:
         return 5.0
     problem = PROBLEMS[choice.problem]
@@ -198,55 +187,44 @@ def estimate_generation(choice: DataChoice) -> float:
             work *= (getattr(asked, name) / getattr(usual, name)) ** power
     if hasattr(usual, "beta") and choice.problem == "advection":
         work *= abs(asked.beta / usual.beta)  # type: ignore[attr-defined]
-    each = _SOLVE.get(choice.problem, 0.1) * work
-    return _COMPILE + choice.samples * each / _cores()
+    return _COMPILE + choice.samples * _SOLVE.get(choice.problem, 0.1) * work / cores()
 
 
-def estimate_training(case: Case, files: Files) -> float:
-    """Seconds: the tightest of the budgets, those in steps by counting."""
+def _estimate_training(case: Case, files: Files) -> float:
+    """The tightest of the budgets, those in steps by counting."""
     from fino.training.choices import DEFAULT_MINUTES
 
-    budget = case.train
-    known = []
+    budget, known = case.train, []
     if budget.get("minutes"):
         known.append(60.0 * budget["minutes"])
     if budget.get("cpu_seconds"):
-        known.append(budget["cpu_seconds"] / min(budget.get("threads") or _cores(), _cores()))
+        known.append(budget["cpu_seconds"] / min(budget.get("threads") or cores(), cores()))
     if budget.get("steps") or budget.get("epochs"):
-        known.append(_count(case, files))
+        known.append(_count(case, _shape(case.data, files)))
     return min(known, default=60.0 * DEFAULT_MINUTES)
 
 
-def estimate_evaluation(case: Case, files: Files) -> float:
-    """Seconds to score a model beside the baselines."""
-    return 3.0 + math.prod(_shape(case.data, files)) / 2e6
-
-
-def _count(case: Case, files: Files) -> float:
+def _count(case: Case, shape: tuple[int, ...]) -> float:
     """Steps × frames × three times the multiply–adds of a forward pass, over the speed."""
-    samples, frames, channels, *points = _shape(case.data, files)
+    from fino.model.cost import multiply_adds
+
+    train, (samples, frames, channels, *points) = case.train, shape
     learnt = min(case.data.train or samples, math.ceil(0.81 * samples))
     usual = 1 if frames == 2 else max(1, min(10, frames // 2))
     history = case.build.get("history") or case.data.history or usual
-    batch = case.train.get("batch") or max(2, min(64, learnt, 8192 // math.prod(points)))
-    limits = [case.train["steps"]] if case.train.get("steps") else []
-    if case.train.get("epochs"):
-        limits.append(math.ceil(case.train["epochs"] * learnt / batch))
-    horizon = min(case.train.get("horizon", 4) or frames, frames - history)
-    forward = _multiply_adds(case, history * channels, channels, points)
-    speed = _GPU if str(case.train.get("device", "cpu")) != "cpu" else _CORE * _cores()
-    return min(limits) * batch * horizon * 3 * forward / speed
-
-
-def _multiply_adds(case: Case, inputs: int, outputs: int, points: list[int]) -> int:
-    from fino.model.cost import multiply_adds
-
-    kind = MODELS[case.model]
+    batch = train.get("batch") or max(2, min(64, learnt, 8192 // math.prod(points)))
+    limits = [train["steps"]] if train.get("steps") else []
+    if train.get("epochs"):
+        limits.append(math.ceil(train["epochs"] * learnt / batch))
+    horizon = min(train.get("horizon", 4) or frames, frames - history)
+    kind, inputs = MODELS[case.model], history * channels
     settings = {**kind.sizes.get(case.build.get("size", ""), {}), **case.build}
     for name in ("size", "history", "predict", "coordinates", "edges", "seed"):
         settings.pop(name, None)
-    network = kind(dims=len(points), inputs=inputs, outputs=outputs, **settings)
-    return multiply_adds(network, (1, inputs, *points))
+    network = kind(dims=len(points), inputs=inputs, outputs=channels, **settings)
+    speed = _GPU if str(train.get("device", "cpu")) != "cpu" else _CORE * cores()
+    forward = multiply_adds(network, (1, inputs, *points))
+    return min(limits) * batch * horizon * 3 * forward / speed
 
 
 def _shape(choice: DataChoice, files: Files) -> tuple[int, ...]:
@@ -263,9 +241,3 @@ def _shape(choice: DataChoice, files: Files) -> tuple[int, ...]:
         return _CLIMATE
     frames = frames if frames == 2 else -(-frames // choice.stride_time)
     return (samples, frames, channels, *(-(-n // choice.stride_space) for n in points))
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    affinity: Any = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

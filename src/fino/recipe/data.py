@@ -25,7 +25,6 @@ from fino.recipe.recipe import DataChoice
 __all__ = [
     "Files",
     "describe_source",
-    "group_key",
     "list_files",
     "make_data",
     "open_data",
@@ -170,12 +169,6 @@ def list_files(choice: DataChoice) -> list[Path]:
             for one in sorted(path.parent.glob(path.name)) or [_existing(path)]:
                 found += sorted(one.glob("*.nc")) if one.is_dir() else [one]
     return list(dict.fromkeys(found))
-
-
-def group_key(choice: DataChoice) -> str:
-    """A short name for everything but how much is learnt from: the same key, the same test."""
-    content = choice.model_dump(mode="json", exclude={"train"})
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _existing(place: str | Path) -> Path:

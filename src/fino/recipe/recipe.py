@@ -155,7 +155,9 @@ def read_recipe(
     `tables` replace whole parts of it, as data={"file": "my.h5"} or models=["fino"]; `budget`, as
     {"minutes": 5}, replaces the training budget.  None for a name is a recipe that says nothing.
     """
-    extends, changes = _take_extends(changes)
+    changes = list(changes)
+    asked = change_tables({}, changes)
+    extends = asked.get("extends", asked.get("base"))
     if name_or_path is not None:
         name, content = _read_tables(name_or_path, extends)
     else:
@@ -231,18 +233,6 @@ def _parse_value(key: str, text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _take_extends(changes: Iterable[str]) -> tuple[str | None, list[str]]:
-    """ "extends=NAME" and the other changes: it says what the others are changes of."""
-    extends, others = None, []
-    for word in changes:
-        key, _, text = word.partition("=")
-        if key.strip() in _EXTENDS:
-            extends = text.strip()
-        else:
-            others.append(word)
-    return extends, others
 
 
 def _read_tables(name_or_path: str | Path, extends: str | None = None) -> tuple[str, Tables]:

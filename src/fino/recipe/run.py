@@ -27,21 +27,20 @@ import json
 import math
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fino.data.dataset import Dataset
 from fino.durable import write_whole
 from fino.model.build import build
 from fino.recipe.cases import Case
@@ -58,6 +57,8 @@ __all__ = ["Experiment", "Outcome", "carry_out", "draw_sweep", "find_obstacles",
 
 #: Called with what happened: the share done, or a training step.
 Show = Callable[[Any], None]
+#: What is to be trained: the case, its data file, its run folder, and whether to go on with it.
+Order = tuple[Case, Path, Path, bool]
 #: Given the steps at hand, a context whose value is called with the progress of the only one.
 Watch = Callable[[Sequence[Step]], AbstractContextManager[Show]]
 
@@ -80,13 +81,6 @@ class _Work:
     jobs: int
     runs: dict[Path, Run] = field(default_factory=dict)
 
-    @property
-    def files(self) -> Files:
-        return self.experiment.ledger.files
-
-    def data(self, step: Step) -> Dataset:
-        return open_data(step.more["case"].data, step.more["data"], self.files)
-
 
 def carry_out(
     experiment: Experiment, watch: Watch | None = None, jobs: int | None = None
@@ -108,6 +102,18 @@ def carry_out(
                 yield from (_do(work, step) for step in todo)
 
 
+def _check_device(experiment: Experiment) -> None:
+    """Refuse at once what would fail after the data are made."""
+    wanted = {str(case.train.get("device", "cpu")) for case in experiment.cases}
+    if any(device.startswith("cuda") for device in wanted) and not torch.cuda.is_available():
+        instead = experiment.recipe.name.replace("paper-", "laptop-")
+        other = f" Try `fino run {instead}`," if instead != experiment.recipe.name else ""
+        raise ValueError(
+            f"{experiment.recipe.name} is for a GPU and torch sees none here.{other} or add "
+            "--set train.device=cpu and wait."
+        )
+
+
 def _group(steps: Sequence[Step], jobs: int) -> Iterator[list[Step]]:
     """The steps in order, one by one; with several jobs all training at the place of its first."""
     trains = [step for step in steps if step.kind == "train"]
@@ -120,54 +126,51 @@ def _group(steps: Sequence[Step], jobs: int) -> Iterator[list[Step]]:
 
 def _do(work: _Work, step: Step) -> Outcome:
     """Do one step and remember it."""
-    began = time.monotonic()
-    going_on = _prepare(work, step)
+    began, ledger = time.monotonic(), work.experiment.ledger
+    resumes = _prepare(work, step)
     with work.watch([step]) as show:
         if step.kind == "generate":
-            data = make_data(step.more["choice"], step.more["path"], show)
-            work.files.add(step.more["path"], data)
+            ledger.files.add(step.place, make_data(step.case.data, step.place, show))
         elif step.kind == "train":
-            _train(work, step, going_on, show)
+            order = (step.case, step.data, step.place, resumes)
+            work.runs[step.place] = _train(order, ledger.files, show)
         elif step.kind == "evaluate":
             _evaluate(work, step, show)
         else:
             _report(work, step, show)
     seconds = time.monotonic() - began
-    work.experiment.ledger.finish(step, seconds)
+    ledger.finish(step, seconds)
     return Outcome(step, skipped=False, seconds=seconds)
 
 
 def _prepare(work: _Work, step: Step) -> bool:
-    """Make room for a step and note its beginning; says whether a training is to be gone on with.
+    """Make room for a step and note its beginning; says whether it resumes a training.
 
     What took long to make and is in the way is set aside, never thrown away.
     """
-    ledger = work.experiment.ledger
+    ledger, run = work.experiment.ledger, step.place
     state = ledger.state(step)
     for path in find_obstacles(step, state):
         _set_aside(path, work.experiment.folder / "set-aside")
-    going_on = False
-    if step.kind == "train":
-        run: Path = step.more["run"]
-        if state == "new" and run.exists():
-            raise ValueError(
-                f"{run} exists already and is not of this recipe. Choose another folder with --out."
-            )
-        if state == "begun" and run.exists() and not (run / "settings.json").is_file():
-            shutil.rmtree(run)  # not a step of it was trained
-        going_on = state == "begun" and run.exists()
+    if step.kind == "train" and state == "new" and run.exists():
+        raise ValueError(
+            f"{run} exists already and is not of this recipe. Choose another folder with --out."
+        )
+    resumes = step.kind == "train" and state == "begun" and run.exists()
+    if resumes and not (run / "settings.json").is_file():
+        shutil.rmtree(run)  # not a step of it was trained
+        resumes = False
     ledger.begin(step)
-    return going_on
+    return resumes
 
 
 def find_obstacles(step: Step, state: str) -> list[Path]:
     """Data and trained models of an earlier fingerprint, or damaged ones."""
-    if state not in ("changed", "lost") or step.kind not in ("generate", "train"):
+    wanted = state in ("changed", "lost") and step.kind in ("generate", "train")
+    if not wanted or not step.place.exists():
         return []
-    if step.kind == "train":
-        return [step.more["run"]] if step.more["run"].exists() else []
-    path: Path = step.more["path"]
-    return sorted(path.parent.glob(f"{path.name}*")) if path.exists() else []
+    beside = step.place.parent.glob(f"{step.place.name}*") if step.kind == "generate" else ()
+    return sorted(beside) or [step.place]
 
 
 def _set_aside(path: Path, place: Path) -> None:
@@ -177,41 +180,39 @@ def _set_aside(path: Path, place: Path) -> None:
     path.rename(free / path.name)
 
 
-def _train(work: _Work, step: Step, going_on: bool, show: Show) -> None:
-    run = _train_case(step.more["case"], work.data(step), step.more["run"], going_on, show)
-    work.runs[step.more["run"]] = run
-
-
-def _train_case(case: Case, data: Dataset, folder: Path, going_on: bool, show: Show) -> Run:
+def _train(order: Order, files: Files, show: Show) -> Run:
+    case, path, folder, resumes = order
+    data = open_data(case.data, path, files)
     # From the building on: threads of two processes on the same cores wait for each other, and
     # building on a gigabyte took three minutes instead of half a minute.
     with threads(case.train.get("threads")):
-        if going_on:
+        if resumes:
             return resume(folder, data, progress=show)
         model = build(case.model, data, **{"seed": case.seed, **case.build})
         return fit(model, data, out=folder, progress=show, **case.train)
 
 
-# The pages and the scores are imported where they are needed: a process that trains does without.
+# Scores and pages are imported where they are needed: a process that only trains does without.
 def _evaluate(work: _Work, step: Step, show: Show) -> None:
     from fino.evaluation.evaluate import evaluate
 
-    case, folder = step.more["case"], step.more["run"]
-    run = work.runs.get(folder, folder)
-    with threads(case.train.get("threads")):
-        evaluate(run, work.data(step), command=work.experiment.command, progress=show)
-    reported = {other.more["run"] for other in work.experiment.steps if other.kind == "report"}
-    if folder not in reported:
-        work.runs.pop(folder, None)  # a sweep would fill the memory with its models
+    folder = step.place.parent
+    data = open_data(step.case.data, step.data, work.experiment.ledger.files)
+    with threads(step.case.train.get("threads")):
+        run = work.runs.get(folder, folder)
+        evaluate(run, data, command=work.experiment.command, progress=show)
+    reports = [other for other in work.experiment.steps if other.kind == "report"]
+    if all(step is not report.needs[0] for report in reports):
+        work.runs.pop(folder, None)  # no page shows it; a sweep would fill the memory
 
 
 def _report(work: _Work, step: Step, show: Show) -> None:
     from fino.report.page import write_report
 
-    run = work.runs.pop(step.more["run"], step.more["run"])
-    more, rivals = draw_sweep(step.needs), step.more["rivals"]
-    page = step.more["page"]
-    write_report(run, work.data(step), rivals=rivals, more=more, out=page, progress=show)
+    folder, *rivals = (score.place.parent for score in step.needs)
+    data = open_data(step.case.data, step.data, work.experiment.ledger.files)
+    run, more = work.runs.pop(folder, folder), draw_sweep(step.needs)
+    write_report(run, data, rivals=rivals, more=more, out=step.place, progress=show)
 
 
 def draw_sweep(scores: Sequence[Step]) -> list[Picture]:
@@ -220,14 +221,13 @@ def draw_sweep(scores: Sequence[Step]) -> list[Picture]:
     from fino.report.page import Picture
     from fino.report.swept import Point, swept
 
-    cases = [step.more["case"] for step in scores]
-    keys = dict.fromkeys(key for case in cases for key in case.varied)
-    found = [Scores.load(step.more["run"])["nrmse"] for step in scores] if keys else []
+    found = {step.case.name: Scores.load(step.place.parent)["nrmse"] for step in scores}
     pictures = []
-    for key in keys:
+    for key in dict.fromkeys(key for step in scores for key in step.case.varied):
         setting = key.rpartition(".")[2]
         series: dict[str, list[Point]] = {}
-        for case, score in zip(cases, found, strict=True):
+        for case in (step.case for step in scores):
+            score = found[case.name]
             if key not in case.varied or not math.isfinite(score.value):
                 continue
             rest = [f"{k.rpartition('.')[2]} {v}" for k, v in case.varied.items() if k != key]
@@ -244,104 +244,85 @@ def draw_sweep(scores: Sequence[Step]) -> list[Picture]:
 
 def _train_together(work: _Work, steps: list[Step]) -> Iterator[Outcome]:
     """Train several cases at a time, each in a process, and remember each when it ends."""
-    waiting = [(step, _prepare(work, step)) for step in steps]
-    work.files.save()  # the processes read what is known about the data
-    running: dict[Step, tuple[subprocess.Popen[str], IO[str], float]] = {}
-    with work.watch(steps):
+    ledger = work.experiment.ledger
+    orders = [(step, _write_order(work, step, _prepare(work, step))) for step in steps]
+    ledger.files.save()  # the processes read what is known about the data
+    processes: list[subprocess.Popen[str]] = []
+    over = threading.Event()
+
+    def train(step: Step, order: str) -> tuple[Step, float]:
+        began = time.monotonic()
+        # A session of its own keeps Ctrl-C for this process.
+        with subprocess.Popen(
+            [sys.executable, "-m", "fino.recipe.run"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            processes.append(process)
+            if over.is_set():
+                process.terminate()
+            _, errors = process.communicate(order)
+        _check_end(process.returncode, errors)
+        return step, time.monotonic() - began
+
+    with work.watch(steps), ThreadPoolExecutor(work.jobs) as pool:
         try:
-            while waiting or running:
-                while waiting and len(running) < work.jobs:
-                    step, going_on = waiting.pop(0)
-                    running[step] = (*_start_training(work, step, going_on), time.monotonic())
-                for step, (process, errors, began) in list(running.items()):
-                    if process.poll() is not None:
-                        del running[step]
-                        with errors:
-                            _check_end(process.returncode, errors)
-                        seconds = time.monotonic() - began
-                        work.experiment.ledger.finish(step, seconds)
-                        yield Outcome(step, skipped=False, seconds=seconds)
-                time.sleep(0.1)
+            for done in as_completed([pool.submit(train, *order) for order in orders]):
+                step, seconds = done.result()
+                ledger.finish(step, seconds)
+                yield Outcome(step, skipped=False, seconds=seconds)
         finally:
-            for process, _, _ in running.values():
-                process.send_signal(signal.SIGTERM)
-            for process, errors, _ in running.values():
-                process.wait()
-                errors.close()
+            over.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
 
 
-def _start_training(
-    work: _Work, step: Step, going_on: bool
-) -> tuple[subprocess.Popen[str], IO[str]]:
-    """A process that was told what to train, and the file that its errors go to.
-
-    Its own session keeps Ctrl-C for the parent; a pipe would fill up, since nobody reads it.
-    """
-    errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
-    case: Case = step.more["case"]
+def _write_order(work: _Work, step: Step, resumes: bool) -> str:
+    """What a process is told to train."""
+    case = step.case
     train = {"threads": max(1, (os.cpu_count() or 1) // work.jobs), **case.train}
-    order = {
-        "case": {**asdict(case), "data": case.data.model_dump(mode="json"), "train": train},
-        "path": str(step.more["data"]),
-        "folder": str(step.more["run"]),
-        "going_on": going_on,
-        "hashes": str(work.experiment.ledger.folder / "hashes.json"),
-        "parent": os.getpid(),
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fino.recipe.run"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=errors,
-        text=True,
-        start_new_session=True,
+    return json.dumps(
+        {
+            "case": {**asdict(case), "data": case.data.model_dump(mode="json"), "train": train},
+            "data": str(step.data),
+            "run": str(step.place),
+            "resumes": resumes,
+            "hashes": str(work.experiment.ledger.folder / "hashes.json"),
+            "parent": os.getpid(),
+        }
     )
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(order))
-    process.stdin.close()
-    return process, errors
 
 
-def _check_end(code: int, errors: IO[str]) -> None:
+def _check_end(code: int, errors: str) -> None:
     if code == 130:
         raise Interrupted("a training process was stopped, everything is saved.")
     if code:
-        errors.seek(0)
-        lines = errors.read().strip().splitlines()
+        lines = errors.strip().splitlines()
         raise ValueError(lines[-1] if lines else f"a training process ended with code {code}.")
 
 
 def _serve_training() -> int:
     """Train what standard input says, as long as the process that said it lives."""
-    order = json.load(sys.stdin)
-    content = order["case"]
-    case = Case(**{**content, "data": DataChoice(**content["data"])})
+    told = json.load(sys.stdin)
+    case = Case(**{**told["case"], "data": DataChoice(**told["case"]["data"])})
 
     def show(happened: Any) -> None:
-        if os.getppid() != order["parent"]:
+        if os.getppid() != told["parent"]:
             raise Interrupted
 
     try:
-        data = open_data(case.data, Path(order["path"]), Files(Path(order["hashes"])))
-        _train_case(case, data, Path(order["folder"]), order["going_on"], show)
+        order = (case, Path(told["data"]), Path(told["run"]), told["resumes"])
+        _train(order, Files(Path(told["hashes"])), show)
     except Interrupted:
         return 130
     except (ValueError, OSError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 2
     return 0
-
-
-def _check_device(experiment: Experiment) -> None:
-    """Refuse at once what would fail after the data are made."""
-    wanted = {str(case.train.get("device", "cpu")) for case in experiment.cases}
-    if any(device.startswith("cuda") for device in wanted) and not torch.cuda.is_available():
-        instead = experiment.recipe.name.replace("paper-", "laptop-")
-        other = f" Try `fino run {instead}`," if instead != experiment.recipe.name else ""
-        raise ValueError(
-            f"{experiment.recipe.name} is for a GPU and torch sees none here.{other} or add "
-            "--set train.device=cpu and wait."
-        )
 
 
 if __name__ == "__main__":

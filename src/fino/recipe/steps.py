@@ -14,46 +14,35 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fino.durable import write_whole
 from fino.model.store import model_hash
-from fino.recipe.cases import (
-    Case,
-    estimate_evaluation,
-    estimate_generation,
-    estimate_training,
-    list_cases,
-)
-from fino.recipe.data import Files, describe_source, group_key
+from fino.recipe.cases import Case, estimate_seconds, list_cases
+from fino.recipe.data import Files, describe_source
 from fino.recipe.recipe import Recipe, read_recipe
 
 __all__ = ["Experiment", "Ledger", "Step", "plan"]
 
-_REPORT_SECONDS = 10.0
-
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One piece of work: its kind, its name, what it depends on and how to see its result.
+    """One piece of work: generate, train, evaluate or report, for a case and its data file.
 
-    `find_result` gives the identity of the result on disk, None if it is not there.  A result
-    that `may_grow`, such as a model that somebody trained on, is still the step's own.
+    `place` is what it leaves: the data file, the run folder, scores.json, the page.
     """
 
     kind: str
     name: str
     settings: dict[str, Any]
-    find_result: Callable[[], str | None]
+    place: Path
+    case: Case
+    data: Path
     needs: tuple[Step, ...] = ()
-    estimate: Callable[[], float] = lambda: 0.0
-    may_grow: bool = False
-    more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -62,11 +51,6 @@ class Step:
     @property
     def title(self) -> str:
         return f"{self.kind} {self.name}".rstrip()
-
-    @cached_property
-    def seconds(self) -> float:
-        """About how long it takes."""
-        return self.estimate()
 
 
 class Ledger:
@@ -84,11 +68,20 @@ class Ledger:
             return {}
         return content if isinstance(content, dict) else {}
 
+    def result(self, step: Step) -> str | None:
+        """The hash of what a step left; None if it is not there."""
+        if step.kind == "train":
+            folder = step.place / "model"
+            return self.files.hash(folder / "config.json", lambda: model_hash(folder), "weights of")
+        if step.kind == "generate":
+            return self.files.hash(step.place, lambda: self.files.open(step.place).hash, "data")
+        return self.files.bytes_hash(step.place)
+
     def fingerprint(self, step: Step) -> str | None:
         """The SHA-256 of what goes in; None while something needed is missing."""
         if any(self.state(needed) != "done" for needed in step.needs):
             return None
-        results = [needed.find_result() for needed in step.needs]
+        results = [self.result(needed) for needed in step.needs]
         content = json.dumps([step.kind, step.settings, results], sort_keys=True, default=str)
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -102,20 +95,22 @@ class Ledger:
             return "changed"
         if record.get("result") is None:
             return "begun"
-        result = step.find_result()
-        same = result == record["result"] or (step.may_grow and result is not None)
+        result = self.result(step)
+        # A model that somebody trained on is still the step's own.
+        same = result is not None if step.kind == "train" else result == record["result"]
         return "done" if same else "lost"
+
+    def seconds(self, step: Step) -> float:
+        """How long the step took when it was last done, or about how long it will take."""
+        took = self.record(step).get("seconds")
+        return float(took or estimate_seconds(step.kind, step.case, self.files))
 
     def begin(self, step: Step) -> None:
         self._write(step, None, 0.0)
 
     def finish(self, step: Step, seconds: float) -> None:
-        self._write(step, str(step.find_result()), seconds)
+        self._write(step, str(self.result(step)), seconds)
         self.files.save()
-
-    def seconds(self, step: Step) -> float:
-        """How long the step took when it was last done, or about how long it will take."""
-        return float(self.record(step).get("seconds") or step.seconds)
 
     def _write(self, step: Step, result: str | None, seconds: float) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -159,7 +154,7 @@ class Experiment:
 
     @property
     def pages(self) -> tuple[Path, ...]:
-        return tuple(step.more["page"] for step in self.steps if step.kind == "report")
+        return tuple(step.place for step in self.steps if step.kind == "report")
 
     def preview(self) -> tuple[list[tuple[Step, str, float]], float]:
         """Each step with its state and its seconds, and the seconds until all of them are done."""
@@ -181,105 +176,50 @@ def plan(
     """
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     if not recipe.data.is_given:
-        raise ValueError(f"{recipe.name} needs data: {_what_to_give(recipe)}")
+        maps = "--set data.air=AIR.nc --set data.pressure=PRES.nc, NOAA's files as they come."
+        file = "--data FILE, or a [data] table with a problem or a file."
+        raise ValueError(f"{recipe.name} needs data: {maps if 'climate' in recipe.name else file}")
     folder = Path(out) if out is not None else Path("runs") / recipe.name
-    ledger = Ledger(folder)
-    cases = list_cases(recipe)
-    steps: list[Step] = []
-    pages: dict[str, list[Step]] = {}
+    ledger, cases = Ledger(folder), list_cases(recipe)
     sources: dict[str, Step] = {}
+    pages: dict[str, list[Step]] = {}
+    steps: list[Step] = []
     for case in cases:
-        train = _train_step(case, folder, _data_step(case, folder, sources, ledger.files), ledger)
-        score = _evaluate_step(case, train, ledger.files)
+        train = _train_step(case, folder, sources, ledger.files)
+        place = train.place / "scores.json"
+        score = Step("evaluate", case.name, {}, place, case, train.data, (train,))
         steps += [train, score]
-        pages.setdefault(group_key(case.data), []).append(score)
-    first = [step for step in sources.values() if step.kind == "generate"]
-    last = [_report_step(i, scores, folder, ledger) for i, scores in enumerate(pages.values())]
-    return Experiment(recipe, folder, cases, (*first, *steps, *last), ledger, command)
+        tested = case.data.model_dump_json(exclude={"train"})
+        pages.setdefault(tested, []).append(score)
+    # A page for each test set; the first case is shown in full, the others beside it.
+    for number, scores in enumerate(pages.values()):
+        first, name = scores[0], scores[0].name if number else ""
+        page = (folder / "reports" / name if name else folder) / "report.html"
+        steps.append(Step("report", name, {}, page, first.case, first.data, tuple(scores)))
+    return Experiment(recipe, folder, cases, (*sources.values(), *steps), ledger, command)
 
 
-def _data_step(case: Case, folder: Path, sources: dict[str, Step], files: Files) -> Step:
-    """The step that makes a case's data, shared by all cases that learn from them.
+def _train_step(case: Case, folder: Path, sources: dict[str, Step], files: Files) -> Step:
+    """The training of a case.  `sources` gets the step that makes its data, one for many cases.
 
-    A user's own file is not made: its step is known to be done and only lends its hash.
+    A user's own file is not made: its hash is a setting of the training.
     """
-    choice = case.data
-    settings = describe_source(choice, files)
-    key = json.dumps(settings, sort_keys=True)
-    if key in sources:
-        return sources[key]
-    if choice.file is not None:
-        more = {"path": Path(choice.file), "choice": choice}
-        sources[key] = Step("open", "", settings, lambda: str(settings["hash"]), more=more)
-        return sources[key]
-    name = choice.problem or "climate"
-    used = sum(step.more["path"].stem.startswith(name) for step in sources.values())
-    path = folder / "data" / (f"{name}-{used + 1}.h5" if used else f"{name}.h5")
-    sources[key] = Step(
-        "generate",
-        path.stem,
-        settings,
-        lambda: files.hash(path, lambda: files.open(path).hash, "data"),
-        estimate=lambda: estimate_generation(choice),
-        more={"path": path, "choice": choice},
-    )
-    return sources[key]
-
-
-def _train_step(case: Case, folder: Path, data: Step, ledger: Ledger) -> Step:
+    source = describe_source(case.data, files)
     settings: dict[str, Any] = {
         "model": case.model,
         "build": case.build,
         "train": case.train,
         "cut": case.data.model_dump(include={"split", "train", "history"}, exclude_none=True),
     }
-    needs: tuple[Step, ...] = (data,)
-    if data.kind == "open":
-        settings, needs = {**settings, "data": data.settings}, ()
-    run, files = folder / case.name, ledger.files
-    config = run / "model" / "config.json"
-    return Step(
-        "train",
-        case.name,
-        settings,
-        lambda: files.hash(config, lambda: model_hash(config.parent), "weights of"),
-        needs,
-        lambda: estimate_training(case, files),
-        may_grow=True,
-        more={"case": case, "run": run, "data": data.more["path"]},
-    )
-
-
-def _evaluate_step(case: Case, train: Step, files: Files) -> Step:
-    place = train.more["run"] / "scores.json"
-    return Step(
-        "evaluate",
-        case.name,
-        {},
-        lambda: files.bytes_hash(place),
-        (train,),
-        lambda: estimate_evaluation(case, files),
-        more=train.more,
-    )
-
-
-def _report_step(number: int, scores: list[Step], folder: Path, ledger: Ledger) -> Step:
-    """A page for each data set; the first case is shown in full, the others beside it."""
-    name = "" if number == 0 else scores[0].name
-    page = (folder / "reports" / name if name else folder) / "report.html"
-    rivals = [score.more["run"] for score in scores[1:]]
-    return Step(
-        "report",
-        name,
-        {},
-        lambda: ledger.files.bytes_hash(page),
-        tuple(scores),
-        lambda: _REPORT_SECONDS,
-        more={**scores[0].more, "page": page, "rivals": rivals},
-    )
-
-
-def _what_to_give(recipe: Recipe) -> str:
-    if "climate" in recipe.name:
-        return "--set data.air=AIR.nc --set data.pressure=PRES.nc, NOAA's files as they come."
-    return "--data FILE, or a [data] table with a problem or a file."
+    run = folder / case.name
+    if case.data.file is not None:
+        settings["data"] = source
+        return Step("train", case.name, settings, run, case, Path(case.data.file))
+    key = json.dumps(source, sort_keys=True)
+    if key not in sources:
+        name = case.data.problem or "climate"
+        used = sum(step.name.startswith(name) for step in sources.values())
+        path = folder / "data" / (f"{name}-{used + 1}.h5" if used else f"{name}.h5")
+        sources[key] = Step("generate", path.stem, source, path, case, path)
+    made = sources[key]
+    return Step("train", case.name, settings, run, case, made.place, (made,))
