@@ -26,7 +26,7 @@ def compare(
     format
         text, markdown, csv, latex or json.
     """
-    from fino.cli.console import say, table
+    from fino.cli.console import show_table
     from fino.evaluation.compare import compare as compared
     from fino.metrics import metric_named
     from fino.report import tables
@@ -45,7 +45,4 @@ def compare(
         print(tables.rendered(made, format))
         return
     for one in made:
-        rows = [[f"[bold]{c.text}[/bold]" if c.best else c.text for c in row] for row in one.rows]
-        table(one.title, one.columns, rows)
-        for note in one.notes:
-            say(f"  {note}")
+        show_table(one)

@@ -22,6 +22,12 @@ def test_every_verb_leads_to_a_function_and_says_what_it_does(home, what):
         (["genrate"], "fino: Unknown verb 'genrate'. Did you mean 'generate'?\n"),
         (["list", "--jsn"], "fino: Unknown option: --jsn. Did you mean --json?\n"),
         (["generate", "advection", "--samples", "many"], None),
+        (["train", "--model.width", "48"], "fino: Write --set model.width=48.\n"),
+        (
+            ["train", "--train.learning-rate=1e-3", "--model.head", "[1, 2]", "--train.batch"],
+            "fino: Write --set train.learning_rate=1e-3 --set 'model.head=[1, 2]' "
+            "--set train.batch=VALUE.\n",
+        ),
     ],
 )
 def test_a_mistake_is_answered_with_one_line(words, message):

@@ -10,7 +10,8 @@ import pytest
 
 import fino
 from fino.cli.export_data import export_data
-from fino.cli.generate import generate, parse_settings
+from fino.cli.generate import generate
+from fino.recipe.recipe import change_tables
 
 SMALL = ("points=32", "frames=6", "duration=0.1")
 
@@ -42,11 +43,11 @@ def test_generate_never_overwrites_unasked(tmp_path):
 
 def test_settings_are_numbers_words_or_lists():
     words = ("beta=2", "kind=shock", "radius=[0.3, 0.7]", "distinct=true")
-    assert parse_settings(words) == {
+    assert change_tables({}, words) == {
         "beta": 2, "kind": "shock", "radius": [0.3, 0.7], "distinct": True,
     }  # fmt: skip
     with pytest.raises(ValueError, match=r"^--set should be NAME=VALUE, such as beta=2, got 'b'"):
-        parse_settings(("b",))
+        generate("shallow-water", samples=2, set=("b",))
 
 
 def test_a_mistake_is_one_line_and_exit_code_2(tmp_path):

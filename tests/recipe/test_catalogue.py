@@ -10,12 +10,12 @@ from fino.metrics import METRICS
 from fino.model import MODELS
 from fino.model.baselines import BASELINES
 from fino.pde import PROBLEMS
-from fino.recipe.catalogue import catalogue
+from fino.recipe.catalogue import list_tables
 
 
 @pytest.fixture(scope="module")
 def tables() -> dict:
-    return catalogue()
+    return list_tables()
 
 
 def test_every_table_is_listed(tables: dict) -> None:

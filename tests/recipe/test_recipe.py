@@ -10,9 +10,9 @@ import pytest
 from fino.cli.app import app
 from fino.data.arrays import from_array
 from fino.data.store import save
-from fino.recipe.recipe import read_recipe, shipped
+from fino.recipe.cases import choose_case, list_cases
+from fino.recipe.recipe import find_recipes, read_recipe
 from fino.recipe.run import plan
-from fino.recipe.sweep import cases
 from fino.streams import numpy_stream
 from fino.training.settings import TrainingSettings
 from lab.paper import TASKS
@@ -49,7 +49,7 @@ def write(tmp_path, text, name="mine.toml"):
     return tmp_path / name
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", find_recipes())
 def test_every_shipped_recipe_can_be_planned(name, tmp_path, two_maps, own_file):
     given = {"data": {"file": str(own_file)}} if name == "your-data" else {}
     changes = two_maps if "climate" in name else []
@@ -59,7 +59,7 @@ def test_every_shipped_recipe_can_be_planned(name, tmp_path, two_maps, own_file)
     assert recipe.title
     assert kinds.count("train") == kinds.count("evaluate") == len(experiment.cases)
     assert kinds[-1] == "report"
-    assert all(step.seconds > 0 for step in experiment.steps)
+    assert all(experiment.ledger.seconds(step) > 0 for step in experiment.steps)
     assert {experiment.ledger.state(step) for step in experiment.steps} == {"new"}
     assert not (tmp_path / "out").exists()
 
@@ -67,7 +67,7 @@ def test_every_shipped_recipe_can_be_planned(name, tmp_path, two_maps, own_file)
 def test_there_is_a_recipe_for_every_task_on_a_gpu_and_on_a_laptop():
     wanted = {f"{kind}-{task}" for kind in ("paper", "laptop") for task in _TASKS}
     wanted |= {f"ablation-{name}" for name in _ABLATIONS}
-    there = {*shipped(), *(path.stem for path in Path("lab/recipes").glob("*.toml"))}
+    there = {*find_recipes(), *(path.stem for path in Path("lab/recipes").glob("*.toml"))}
     assert wanted | {"quickstart", "your-data"} <= there
     assert len(_TASKS) == len(TASKS)
 
@@ -75,7 +75,7 @@ def test_there_is_a_recipe_for_every_task_on_a_gpu_and_on_a_laptop():
 def test_the_paper_recipes_train_as_the_paper_does():
     for task in ("advection", "darcy", "shallow-water"):
         recipe = read_recipe(f"paper-{task}")
-        train = cases(recipe)[0].train
+        train = list_cases(recipe)[0].train
         scheme = TrainingSettings.paper().model_dump(mode="json")
         assert train["epochs"] == 400 and train["horizon"] is None and train["loss"] == "paper"
         assert train["optimizer"] == "adam" and train["learning_rate"] == 1e-3
@@ -86,12 +86,43 @@ def test_the_paper_recipes_train_as_the_paper_does():
     assert read_recipe("paper-darcy").data.problem == "darcy-pdebench"
 
 
-def test_a_recipe_begins_from_its_base_and_from_another_one_if_told():
+def test_a_recipe_extends_another_one_and_a_different_one_if_told():
     recipe = read_recipe("lab/recipes/ablation-gate.toml")
     assert recipe.data.problem == "advection" and recipe.models == ("fino",)
     assert recipe.train["cpu_seconds"] == 60 and recipe.data.stride_space == 8
-    other = read_recipe("lab/recipes/ablation-gate.toml", ["base=laptop-diffusion-reaction-2d"])
+    other = read_recipe("lab/recipes/ablation-gate.toml", ["extends=laptop-diffusion-reaction-2d"])
     assert other.data.problem == "diffusion-reaction-2d" and "model.gate" in other.sweep
+
+
+def test_older_files_say_base_instead_of_extends(tmp_path):
+    path = write(tmp_path, 'base = "laptop-advection"')
+    assert read_recipe(path).data.problem == "advection"
+    assert read_recipe(path, ["base=laptop-darcy"]).data.problem == "darcy"
+
+
+def test_one_language_in_files_on_the_command_line_and_in_python(tmp_path):
+    path = write(
+        tmp_path, '[model]\nwidth = 16\npredict = "linear"\n[train]\nbatch = 8\nseed = 2\n'
+    )
+    words = ["model.width=48", "train.learning_rate=1e-3", "train.horizon=none", "model.norm=none"]
+    recipe = read_recipe(path, words, budget={"minutes": 2, "steps": None})
+    assert recipe.model == {"width": 48, "predict": "linear", "norm": "none"}
+    limits = {"batch": 8, "minutes": 2, "learning_rate": 1e-3, "horizon": None}
+    assert recipe.train == limits and recipe.seeds == (2,)
+    assert read_recipe(None, [*words, "train.seed=2"]).model == {"width": 48, "norm": "none"}
+
+
+def test_a_budget_replaces_the_one_of_the_recipe():
+    assert read_recipe("quickstart", budget={"steps": 3}).train == {"threads": 1, "steps": 3}
+
+
+def test_one_case_is_what_a_recipe_has_for_a_model():
+    changes = ["train.fno.batch=3", "seeds=[5, 6]", "sweep.model.fino.levels=[0, 1]"]
+    recipe = read_recipe("laptop-advection", changes)
+    case = choose_case(recipe, "fno")
+    assert case.model == "fno" and case.build == {"modes": 24}
+    assert case.train["batch"] == 3 and case.train["seed"] == case.seed == 5
+    assert choose_case(recipe).model == "fino"
 
 
 def test_changes_have_the_last_word():
@@ -131,7 +162,7 @@ def test_files_are_found_beside_the_recipe(tmp_path, own_file, monkeypatch):
         ("[data]\nproblem = 'advection'\nfile = 'a.h5'", "one source, got problem and file"),
         ("[data]\nair = 'a.nc'", "data.air and data.pressure should be given together."),
         ("models = []", "models should be a list, each once, got []."),
-        ("base = 'quickstrat'", "Unknown recipe 'quickstrat'. Did you mean 'quickstart'?"),
+        ("extends = 'quickstrat'", "Unknown recipe 'quickstrat'. Did you mean 'quickstart'?"),
         (
             "[data]\nproblem = 'advection'\nsamples = 9\nsettings = { bta = 1 }",
             "Unknown setting 'bta'. Did you mean 'beta'?",
@@ -151,7 +182,12 @@ def test_a_mistake_in_a_recipe_is_one_line(tmp_path, text, message):
         (["model.widht=3"], "Unknown key 'model.widht' in recipe quickstart for model fino."),
         (["model.dims=3"], "Unknown key 'model.dims'"),
         (["train.learning_rte=1"], "Did you mean 'learning_rate'?"),
-        (["train.seed=1"], "Unknown key 'train.seed' in recipe quickstart. Use seeds = […]."),
+        (
+            ["train.seed=1", "seeds=[0]"],
+            "Unknown key 'train.seed' in recipe quickstart. Use seeds = […].",
+        ),
+        (["train.fino.seed=1"], "Unknown key 'train.seed' in recipe quickstart. Use seeds = […]."),
+        (["data=3"], "'data' in recipe quickstart should be a table: [data]."),
         (["train.scheme=mine"], "train.scheme should be 'ours' or 'paper', got 'mine'."),
         (["train.batch=0"], "batch"),
         (['models=["unte"]'], "Unknown model 'unte'. Did you mean 'unet'?"),
@@ -163,7 +199,7 @@ def test_a_mistake_in_a_recipe_is_one_line(tmp_path, text, message):
 )
 def test_a_mistake_in_a_setting_is_one_line(changes, message):
     with pytest.raises(ValueError) as caught:
-        cases(read_recipe("quickstart", changes))
+        list_cases(read_recipe("quickstart", changes))
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 

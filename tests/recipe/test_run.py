@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import contextmanager
 from itertools import islice
 
+import h5py
 import little_runs
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from scipy.io import netcdf_file
 
 import fino
 from fino.cli.app import app, main
+from fino.data import dataset
 from fino.metrics.scores import Scores
 from fino.model.store import model_hash
 from fino.recipe.recipe import read_recipe
@@ -74,7 +77,7 @@ def test_a_run_leaves_data_models_scores_and_a_page(finished):
 
 
 def test_a_recipe_says_how_many_frames_are_shown(recipe, copy):
-    """Other frames are judged then, by the run that is scored later too."""
+    """Other frames are scored then, by the run that is scored later too."""
     before = Scores.load(copy / "fino").data
     done = again(recipe, copy, "data.history=3", until="evaluate fno")
     assert "train fino" in done and "generate advection" not in done
@@ -90,6 +93,53 @@ def test_what_is_done_is_skipped(recipe, finished):
     after = {path: path.stat().st_mtime_ns for path in finished.rglob("*.*") if path.is_file()}
     changed = [path.name for path in after if after[path] != before.get(path)]
     assert set(changed) <= {"recipe.json"}
+
+
+@pytest.fixture
+def opens(monkeypatch):
+    """How often each HDF5 file was opened."""
+    count = Counter()
+
+    class Counted(h5py.File):
+        def __init__(self, name, *rest, **more):
+            count[str(name)] += 1
+            super().__init__(name, *rest, **more)
+
+    monkeypatch.setattr(h5py, "File", Counted)
+    return count
+
+
+def test_a_process_opens_the_data_once_and_a_finished_run_not_at_all(recipe, tmp_path, opens):
+    file = str(tmp_path / "data" / "advection.h5")
+    assert len(again(recipe, tmp_path)) == 6
+    assert opens.pop(file) == 1
+    assert again(recipe, tmp_path) == [] and opens[file] == 0
+    (tmp_path / "steps" / "hashes.json").unlink()
+    assert again(recipe, tmp_path) == [] and opens[file] == 1
+
+
+def test_the_hash_of_your_own_file_is_remembered_until_it_changes(
+    recipe, finished, tmp_path, opens, monkeypatch
+):
+    file = tmp_path / "mine.h5"
+    shutil.copy(finished / "data" / "advection.h5", file)
+    hashed = []
+    compute = dataset.sample_digest
+    monkeypatch.setattr(dataset, "sample_digest", lambda u: hashed.append(1) or compute(u))
+
+    def run():
+        changes = ["data.stride_space=2", "data.train=3", "seeds=[0, 1]", 'models=["fino"]']
+        chosen = read_recipe(recipe, changes, data={"file": str(file)})
+        hashed.clear()
+        done = [o for o in carry_out(plan(chosen, tmp_path / "out")) if not o.skipped]
+        return len(done), opens.pop(str(file)), len(hashed)
+
+    assert run() == (5, 1, 6)
+    assert run() == (0, 1, 0)
+    fino.generate("advection", 6, 1, out=file, overwrite=True, points=32, frames=12, duration=0.2)
+    done, _, samples = run()
+    assert done == 5 and samples == 6
+    assert (tmp_path / "out" / "set-aside" / "1" / "fino-seed-1").is_dir()
 
 
 def test_only_what_depends_on_a_change_is_done_again(recipe, copy):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from html import unescape
@@ -11,10 +12,10 @@ import pytest
 
 import fino
 from fino.evaluation.evaluate import evaluate
+from fino.recipe.recipe import read_recipe
 from fino.report.page import report
 from fino.report.score_words import describe_verdict
 from fino.report.words import train_command
-from fino.training.overrides import parse_overrides
 
 
 class Reader(HTMLParser):
@@ -104,19 +105,24 @@ def test_the_commands_on_the_page_are_whole(line):
     text = (folder / "report.html").read_text()
     train = re.search(r"fino train (.*)", text).group(1)
     path = json.loads((folder / "data.json").read_text())["path"]
-    assert f"--data {path}" in train and "--model.width 4" in train and "--model.levels 0" in train
-    assert "--train.minutes 1.0" in train
+    assert f"--data {path}" in train and "--set model.width=4" in train
+    assert "--set model.levels=0" in train and "--set train.minutes=1.0" in train
     assert f"fino evaluate {folder}" in text
+
+
+def read_command(text):
+    """The settings of a `fino train` command."""
+    words = shlex.split(text)
+    return read_recipe(None, [words[i + 1] for i, word in enumerate(words) if word == "--set"])
 
 
 def test_the_training_command_leads_to_the_same_model(line):
     folder, scores, _ = line
-    words = train_command("waves.h5", scores.model, folder).split()
-    tables = parse_overrides(words[words.index("--model") + 2 : words.index("--out")])
-    again = fino.build("fino", fino.Run(folder).data, **tables["model"])
+    recipe = read_command(train_command("waves.h5", scores.model, folder))
+    again = fino.build("fino", fino.Run(folder).data, **recipe.model)
     assert again.network.settings.model_dump(mode="json") == scores.model["network"]
     assert again.settings.model_dump(mode="json") == scores.model["emulator"]
-    assert tables["train"] == {"minutes": 1.0}
+    assert recipe.train == {"minutes": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -130,10 +136,9 @@ def test_the_training_command_draws_the_same_first_weights(line, drawn, trained,
         "emulator": emulator if drawn is None else {**emulator, "seed": drawn},
         "training": {**scores.model["training"], "seed": trained},
     }
-    words = train_command("waves.h5", model, folder).split()
-    tables = parse_overrides(words[words.index("--model") + 2 : words.index("--out")])
-    assert tables["model"].get("seed") == said
-    assert tables["train"].get("seed", 0) == trained
+    recipe = read_command(train_command("waves.h5", model, folder))
+    assert recipe.model.get("seed") == said
+    assert recipe.seeds == (trained,)
 
 
 def test_planes_with_channels_and_rivals_have_a_page_too(make_run, make_waves):

@@ -17,7 +17,6 @@ from fino.report.plan_words import describe_plan
 from fino.training import choices
 from fino.training.choices import choose_settings
 from fino.training.loss import validate
-from fino.training.overrides import merged, parse_overrides, read_tables
 from fino.training.settings import TrainingSettings
 
 QUICK = {"batch": 4, "validations": 4, "validation_samples": 2}
@@ -168,45 +167,6 @@ def test_what_was_left_open_is_decided_and_explained():
         fino.build("fino", data, history=8, width=4)
     with pytest.raises(ValueError, match="history 3 leaves nothing to predict"):
         choose_settings(TrainingSettings(), model, blobs(frames=3))
-
-
-def test_settings_can_be_put_on_the_command_line_or_in_a_recipe(tmp_path):
-    words = ["--model.width", "48", "--train.learning-rate=1e-3", "--train.horizon", "none"]
-    tables = parse_overrides(words)
-    assert tables == {"model": {"width": 48}, "train": {"learning_rate": 1e-3, "horizon": None}}
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text('[model]\nwidth = 16\npredict = "linear"\n[train]\nbatch = 8\n')
-    both = merged(read_tables(recipe), tables)
-    assert both["model"] == {"width": 48, "predict": "linear"}
-    assert both["train"]["batch"] == 8
-
-
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        (["--train.learning_rte", "1"], "'train.learning_rte' on the command line. Did you mean"),
-        (["--trian.batch", "1"], "Unknown option '--trian.batch'"),
-        (["--train.batch"], "--train.batch needs a value"),
-        (["batch", "1"], "Unknown option 'batch'"),
-    ],
-)
-def test_mistakes_on_the_command_line_get_one_line(words, answer):
-    with pytest.raises(ValueError) as caught:
-        parse_overrides(words)
-    assert answer in str(caught.value)
-
-
-def test_mistakes_in_a_recipe_get_one_line(tmp_path):
-    recipe = tmp_path / "r.toml"
-    for text, answer in {
-        "[train]\nbach = 1": "Unknown key 'train.bach'",
-        "[trian]\nbatch = 1": "Unknown table 'trian'",
-        "train = 1": "should be a table",
-        "[train": "is not TOML",
-    }.items():
-        recipe.write_text(text)
-        with pytest.raises(ValueError, match=answer.replace("'", ".")):
-            read_tables(recipe)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from difflib import get_close_matches
 
@@ -47,6 +49,7 @@ def run_app(app: App, name: str, verbs: list[str]) -> None:
     """Run a verb; a user's mistake becomes one line and exit code 2."""
     try:
         _check_verb(sys.argv[1:], verbs)
+        _check_settings(sys.argv[1:])
         app(exit_on_error=False, print_error=False)
     except (ValueError, OSError, CycloptsError) as error:
         _write_error(name, " ".join(str(error).split()))
@@ -67,3 +70,15 @@ def _check_verb(words: list[str], known: list[str]) -> None:
         near = get_close_matches(words[0], known, n=1)
         hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."
         raise ValueError(f"Unknown verb '{words[0]}'. {hint}")
+
+
+def _check_settings(words: list[str]) -> None:
+    """Answer the older form --model.width 48 with the one that there is, --set model.width=48."""
+    instead = []
+    for word, following in zip(words, [*words[1:], "--"], strict=True):
+        found = re.fullmatch(r"--((?:data|model|train)\.[^=]+)(?:=(.*))?", word)
+        if found:
+            text = found[2] or ("VALUE" if following.startswith("--") else following)
+            instead.append("--set " + shlex.quote(f"{found[1].replace('-', '_')}={text}"))
+    if instead:
+        raise ValueError(f"Write {' '.join(instead)}.")

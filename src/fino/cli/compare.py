@@ -37,34 +37,31 @@ def compare(
     json
         The same as --format json.
     """
-    from fino.cli.console import say, table
-    from fino.evaluation.compare import compare as compared
+    from fino.cli.console import say, show_table
+    from fino.evaluation.compare import compare as compare_runs
     from fino.metrics import metric_named
     from fino.report import tables
 
     for name in metrics:
         metric_named(name)
     shown = metrics or tables.METRICS_SHOWN
-    results = compared(runs)
+    results = compare_runs(runs)
     form = "json" if json else format
     brief = form == "text" and out is None
-    made = []
+    written: list[tables.Table] = []
     for result in results:
-        made.append(tables.comparison(result, shown, costs=not brief, intervals=not brief))
-        made += [tables.costs(result)] if brief else []
+        written.append(tables.comparison(result, shown, costs=not brief, intervals=not brief))
+        written += [tables.costs(result)] if brief else []
     if figure is not None:
         from fino.report.curves import cost_and_error
         from fino.report.look import save
 
         save(cost_and_error(results[0]), figure)
     if out is not None:
-        out.write_text(tables.rendered(made, "markdown" if form == "text" else form))
-        say(f"{len(made)} tables are in {out}.")
+        out.write_text(tables.rendered(written, "markdown" if form == "text" else form))
+        say(f"{len(written)} tables are in {out}.")
     elif not brief:
-        print(tables.rendered(made, form))
+        print(tables.rendered(written, form))
     else:
-        for one in made:
-            rows = [[f"[bold]{c.text}[/bold]" if c.best else c.text for c in r] for r in one.rows]
-            table(one.title, one.columns, rows)
-            for note in one.notes:
-                say(f"  {note}")
+        for one in written:
+            show_table(one)

@@ -1,13 +1,26 @@
-"""How the command line speaks: lines, tables and a bar that shows the time left."""
+"""How the command line speaks: lines, tables, and bars that show the time left.
+
+Bars go to standard error, so that standard output stays clean for `--json`.
+"""
 
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["progress", "say", "say_json", "table"]
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from fino.report.tables import Table
+    from fino.training.loop import Happened
+
+__all__ = ["progress", "say", "say_json", "show_table", "table", "training_bar", "training_bars"]
 
 
 def say(text: str = "") -> None:
@@ -35,12 +48,17 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     Console().print(grid)
 
 
+def show_table(one: Table) -> None:
+    """A table of results with its notes; the best is in bold."""
+    rows = [[f"[bold]{c.text}[/bold]" if c.best else c.text for c in row] for row in one.rows]
+    table(one.title, one.columns, rows)
+    for note in one.notes:
+        say(f"  {note}")
+
+
 @contextmanager
 def progress(what: str, quiet: bool = False) -> Iterator[Callable[[float], None]]:
-    """A bar with the time left; the body gets a function to call with the share done, 0 to 1.
-
-    It writes to standard error, so that standard output stays clean for `--json`.
-    """
+    """A bar with the time left; the body gets a function to call with the share done, 0 to 1."""
     if quiet:
         yield lambda share: None
         return
@@ -65,3 +83,88 @@ def progress(what: str, quiet: bool = False) -> Iterator[Callable[[float], None]
             # What was asked is wrong: one line says so, and an empty bar above it says nothing.
             bar.live.transient = bar.tasks[0].completed == 0
             raise
+
+
+@contextmanager
+def training_bar(quiet: bool = False) -> Iterator[Callable[[Happened], None]]:
+    """A bar with loss, validation error, learning rate, speed and time left.
+
+    The body gets a function to call with everything that happens.
+    """
+    if quiet:
+        yield lambda happened: None
+        return
+    began = time.monotonic()
+    first: Happened | None = None
+    nrmse: float | None = None
+    with _training_progress() as bar:
+        task = bar.add_task("", total=1.0)
+
+        def show(happened: Happened) -> None:
+            nonlocal first, nrmse
+            first = first or happened
+            if happened.validation is not None:
+                nrmse = happened.validation.nrmse
+            words = _status(first, happened, nrmse, time.monotonic() - began)
+            bar.update(task, completed=happened.share, description=words)
+
+        yield show
+
+
+@contextmanager
+def training_bars(runs: dict[str, Path], quiet: bool = False) -> Iterator[Callable[[Any], None]]:
+    """One bar for each run that other processes are training, read from what they write down."""
+    if quiet:
+        yield lambda happened: None
+        return
+    over = threading.Event()
+    with _training_progress() as bar:
+        tasks = {name: bar.add_task(f"{name}: beginning", total=1.0) for name in runs}
+
+        def follow() -> None:
+            while not over.wait(0.5):
+                for name, folder in runs.items():
+                    share, words = _latest(folder)
+                    if words:
+                        bar.update(tasks[name], completed=share, description=f"{name}: {words}")
+
+        reader = threading.Thread(target=follow, daemon=True)
+        reader.start()
+        try:
+            yield lambda happened: None
+        finally:
+            over.set()
+            reader.join()
+
+
+def _training_progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(bar_width=24), TextColumn("{task.percentage:>3.0f} % {task.description}"))
+    return Progress(*columns, console=Console(stderr=True), refresh_per_second=4)
+
+
+def _latest(run: Path) -> tuple[float, str]:
+    """What the last lines of a run's metrics say."""
+    from fino.training.journal import read_metrics
+
+    rows = read_metrics(run / "metrics.jsonl")
+    if not rows:
+        return 0.0, ""
+    errors = [row["nrmse"] for row in rows if row["nrmse"] is not None]
+    nrmse = f"{errors[-1]:.3g}" if errors else "–"
+    last = rows[-1]
+    return last["share"], f"loss {last['loss']:.3g} · val {nrmse} · step {last['step']}"
+
+
+def _status(first: Happened, now: Happened, nrmse: float | None, seconds: float) -> str:
+    """One line: loss 0.31 · val 0.0042 · lr 2.1e-03 · 23 steps/s · 0:03:10 left."""
+    rest = seconds * (1 - now.share) / max(1e-9, now.share - first.share)
+    left = timedelta(seconds=round(rest)) if now.step > first.step else "?"
+    error = "–" if nrmse is None else f"{nrmse:.3g}"
+    speed = (now.step - first.step + 1) / max(seconds, 1e-9)
+    return (
+        f"loss {now.loss:.3g} · val {error} · lr {now.learning_rate:.1e} · "
+        f"horizon {now.horizon} · {speed:.3g} steps/s · {left} left"
+    )

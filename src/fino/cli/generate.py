@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -54,6 +53,7 @@ def generate(
     """
     from fino.cli.console import progress, say, say_json
     from fino.data.generate import plan
+    from fino.recipe.recipe import change_tables
 
     wanted = plan(
         name,
@@ -62,7 +62,7 @@ def generate(
         stride_space=stride_space,
         stride_time=stride_time,
         initial=initial,
-        **parse_settings(set),
+        **change_tables({}, set, example="beta=2"),
     )
     path = out or Path(f"{name}.h5")
     shape = " × ".join(map(str, wanted.card.shape))
@@ -78,17 +78,3 @@ def generate(
     for flaw in data.card.flaws:
         say(f"Known flaw: {flaw}")
     say(f"Done. The card is beside it: {path}.card.md")
-
-
-def parse_settings(words: tuple[str, ...]) -> dict[str, Any]:
-    """('beta=2', 'kind=shock') → {'beta': 2, 'kind': 'shock'}."""
-    settings: dict[str, Any] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        if not equals or not key.strip():
-            raise ValueError(f"--set should be NAME=VALUE, such as beta=2, got '{word}'.")
-        try:
-            settings[key.strip()] = json.loads(text)
-        except ValueError:
-            settings[key.strip()] = text
-    return settings

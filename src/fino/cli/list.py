@@ -23,36 +23,35 @@ def show(
     Parameters
     ----------
     kind
-        Only this table.
+        Only this table; `fino list models` adds the models' reach, weights and cost.
     json
         Print the tables as JSON.
     """
     from fino.cli.console import say, say_json, table
-    from fino.recipe.catalogue import INPUTS, SPACES, catalogue
+    from fino.recipe.catalogue import INPUTS, SPACES, list_tables
 
-    tables = catalogue(kind) if kind else catalogue()
+    costs = json or kind == "models"
+    tables = list_tables(*([kind] if kind else []), costs=costs)
     if json:
         say_json(tables)
         return
     for name, rows in tables.items():
-        if not rows:
-            say(f"[bold]{name.capitalize()}[/bold]\n  none yet")
-        elif name == "models":
+        if name == "models" and costs:
             table(name.capitalize(), _COLUMNS, map(_costs, rows))
             grids = " and ".join("×".join(map(str, space)) for space in SPACES.values())
             say(
                 f"At default size, one step, {INPUTS} channels in and 1 out, on {grids} cells. "
                 f"Reach in cells; inf: the whole field."
             )
-            say("\n".join(f"  {row['name']:<{_WIDTH}}{row['paper']}" for row in rows))
         else:
             say(f"[bold]{name.capitalize()}[/bold]")
-            say("\n".join(f"  {row['name']:<{_WIDTH}}{_title(row)}" for row in rows))
+        lines = [f"  {row['name']:<{_WIDTH}}{_title(row)}" for row in rows]
+        say("\n".join(lines or ["  none yet"]))
         say()
 
 
 def _title(row: dict[str, Any]) -> str:
-    title = str(row["title"])
+    title = str(row["paper"] if "paper" in row else row["title"])
     return f"{title}: {row['equation']}" if "equation" in row else title
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from fino.recipe.recipe import Recipe
     from fino.recipe.run import Experiment, Outcome
     from fino.recipe.steps import Step
 
@@ -20,7 +19,6 @@ __all__ = ["run"]
 
 #: The recipe for a user's own file, when only the file is given.
 _OWN = "your-data"
-_BUDGETS = ("minutes", "cpu_seconds", "steps", "epochs")
 _PLANNED = {
     "done": "skip, done before",
     "begun": "go on with it",
@@ -68,56 +66,58 @@ def run(
     json
         Print the result as JSON.
     """
+    from fino.recipe.recipe import read_recipe
     from fino.recipe.run import plan
 
-    words = [*set, f"jobs={jobs}"] if jobs is not None else [*set]
-    chosen = _recipe(recipe, data, model, minutes, words)
-    folder = out
-    if folder is None and data is not None and recipe is None:
-        folder = Path("runs") / data.stem
-    experiment = plan(chosen, folder, command=shlex.join(["fino", *sys.argv[1:]]))
+    if recipe is None and data is None:
+        raise ValueError("Which recipe? Try `fino run quickstart`, or `fino run --data FILE`.")
+    parts: dict[str, Any] = {"data": {"file": str(data)}} if data is not None else {}
+    parts |= {"models": list(model)} if model else {}
+    changes = [*set, f"jobs={jobs}"] if jobs is not None else [*set]
+    chosen = read_recipe(recipe or _OWN, changes, budget={"minutes": minutes}, **parts)
+    if out is None and data is not None and recipe is None:
+        out = Path("runs") / data.stem
+    experiment = plan(chosen, out, command=shlex.join(["fino", *sys.argv[1:]]))
     if dry_run:
         _tell_plan(experiment, json)
+    else:
+        _tell_results(experiment, _carry_out(experiment, json), json)
+
+
+def _tell_plan(experiment: Experiment, json: bool) -> None:
+    from fino.cli.console import say, say_json, table
+
+    steps, left = experiment.preview()
+    recipe = experiment.recipe
+    if json:
+        planned = [
+            {"step": s.key, "state": state, "skip": state == "done", "seconds": round(seconds, 1)}
+            for s, state, seconds in steps
+        ]
+        answer = {"recipe": recipe.name, "out": experiment.folder, "steps": planned}
+        say_json({**answer, "seconds": round(left, 1)})
         return
-    _carry_out(experiment, json)
+    rows = [
+        [s.title, _PLANNED[state], "–" if state == "done" else _about(seconds)]
+        for s, state, seconds in steps
+    ]
+    table(recipe.title or recipe.name, ["step", "what", "about"], rows)
+    say(f"{_in_all(left)}, into {experiment.folder}. Nothing was done now.")
 
 
-def _recipe(
-    name: str | None,
-    data: Path | None,
-    models: tuple[str, ...],
-    minutes: float | None,
-    changes: list[str],
-) -> Recipe:
-    from fino.recipe.recipe import changed_tables, made, other_base, read_tables
-
-    if name is None and data is None:
-        raise ValueError("Which recipe? Try `fino run quickstart`, or `fino run --data FILE`.")
-    stem, content = read_tables(name or _OWN, other_base(changes))
-    if data is not None:
-        content["data"] = {"file": str(data)}
-    if models:
-        content["models"] = list(models)
-    if minutes is not None:
-        kept = {k: v for k, v in content.get("train", {}).items() if k not in _BUDGETS}
-        content["train"] = {**kept, "minutes": minutes}
-    return made(stem, changed_tables(content, changes))
-
-
-def _carry_out(experiment: Experiment, json: bool) -> None:
+def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
     from fino.cli.console import say
-    from fino.recipe.run import carry_out, in_the_way
+    from fino.recipe.run import carry_out, find_obstacles
 
     if not json:
+        steps, left = experiment.preview()
         say(f"[bold]{experiment.recipe.title or experiment.recipe.name}[/bold]")
-        for step, state, seconds in _planned(experiment):
+        for step, state, seconds in steps:
             words = "done before" if state == "done" else _about(seconds)
-            if in_the_way(step, state):
+            if find_obstacles(step, state):
                 words += ", anew: what is there was made otherwise and goes to set-aside/"
             say(f"  {step.title:<32} {words}")
-        left = _left(experiment)
-        long = f"About {_about(left)} in all" if left else "Everything is done already"
-        say(f"{long}, into {experiment.folder}. Ctrl-C keeps what is done.\n")
+        say(f"{_in_all(left)}, into {experiment.folder}. Ctrl-C keeps what is done.\n")
     outcomes = []
     try:
         for outcome in carry_out(experiment, _watch(quiet=json)):
@@ -127,107 +127,59 @@ def _carry_out(experiment: Experiment, json: bool) -> None:
     except KeyboardInterrupt:
         print("fino: stopped, what is done is saved. The same command goes on.", file=sys.stderr)
         sys.exit(130)
-    _tell(experiment, outcomes, json)
+    return outcomes
 
 
 def _watch(quiet: bool) -> Callable[[Sequence[Step]], Any]:
-    from fino.cli.console import progress
-    from fino.cli.training_bar import training_bar, training_bars
+    from fino.cli.console import progress, training_bar, training_bars
 
     @contextmanager
-    def look(steps: Sequence[Step]) -> Iterator[Callable[[Any], None]]:
+    def watch(steps: Sequence[Step]) -> Iterator[Callable[[Any], None]]:
         if len(steps) > 1:
-            bar = training_bars({step.name: step.more["run"] for step in steps}, quiet)
+            bar = training_bars({step.name: step.place for step in steps}, quiet)
         else:
             step = steps[0]
             bar = training_bar(quiet) if step.kind == "train" else progress(step.title, quiet)
         with bar as show:
             yield show
 
-    return look
+    return watch
 
 
-def _planned(experiment: Experiment) -> list[tuple[Step, str, float]]:
-    ledger = experiment.ledger
-    return [(s, ledger.state(s), ledger.seconds(s) or s.seconds) for s in experiment.steps]
-
-
-def _left(experiment: Experiment) -> float:
-    """Seconds until all is done, when so many are trained at a time."""
-    todo = [(step, seconds) for step, state, seconds in _planned(experiment) if state != "done"]
-    trains = [seconds for step, seconds in todo if step.kind == "train"]
-    together = max([sum(trains) / experiment.recipe.jobs, *trains], default=0.0)
-    return together + sum(seconds for step, seconds in todo if step.kind != "train")
-
-
-def _tell_plan(experiment: Experiment, json: bool) -> None:
-    from fino.cli.console import say, say_json, table
-
-    planned, left = _planned(experiment), _left(experiment)
-    if json:
-        steps = [
-            {"step": s.key, "state": state, "skip": state == "done", "seconds": round(seconds, 1)}
-            for s, state, seconds in planned
-        ]
-        say_json(
-            {
-                "recipe": experiment.recipe.name,
-                "out": experiment.folder,
-                "steps": steps,
-                "seconds": round(left, 1),
-            }
-        )
-        return
-    rows = [
-        [s.title, _PLANNED[state], "–" if state == "done" else _about(seconds)]
-        for s, state, seconds in planned
-    ]
-    table(experiment.recipe.title or experiment.recipe.name, ["step", "what", "about"], rows)
-    long = f"About {_about(left)} in all" if left else "Everything is done already"
-    say(f"{long}, into {experiment.folder}. Nothing was done now.")
-
-
-def _tell(experiment: Experiment, outcomes: list[Outcome], json: bool) -> None:
-    from fino.cli.console import say, say_json, table
+def _tell_results(experiment: Experiment, outcomes: list[Outcome], json: bool) -> None:
+    from fino.cli.console import say, say_json, show_table
     from fino.evaluation.compare import compare
     from fino.metrics.scores import Scores
     from fino.report import tables
     from fino.report.score_words import describe_verdict
 
     runs = [experiment.folder / case.name for case in experiment.cases]
+    scores = {run.name: Scores.load(run) for run in runs}
+    nrmse = {name: found["nrmse"].value for name, found in scores.items()}
     if json:
-        say_json(
-            {
-                "recipe": experiment.recipe.name,
-                "pages": experiment.pages,
-                "done": [o.step.key for o in outcomes if not o.skipped],
-                "skipped": [o.step.key for o in outcomes if o.skipped],
-                "nrmse": {run.name: Scores.load(run)["nrmse"].value for run in runs},
-            }
-        )
+        answer = {"recipe": experiment.recipe.name, "pages": experiment.pages, "nrmse": nrmse}
+        for name, skipped in (("done", False), ("skipped", True)):
+            answer[name] = [o.step.key for o in outcomes if o.skipped == skipped]
+        say_json(answer)
         return
     say()
     for result in compare(runs):
-        one = tables.comparison(result, costs=False, intervals=False)
-        rows = [[f"[bold]{c.text}[/bold]" if c.best else c.text for c in row] for row in one.rows]
-        table(one.title, one.columns, rows)
+        show_table(tables.comparison(result, costs=False, intervals=False))
     if any(case.varied for case in experiment.cases) or len(experiment.recipe.seeds) > 1:
-        nrmse = {run.name: Scores.load(run)["nrmse"].value for run in runs}
         best = min(nrmse, key=lambda name: nrmse[name])
         say(f"The best of {len(runs)} runs is {best}: nRMSE {nrmse[best]:.3g}.")
     else:
-        for run in runs:
-            say(describe_verdict(Scores.load(run)))
+        for found in scores.values():
+            say(describe_verdict(found))
+    lines = [f"fino inspect {runs[0]}"]
+    lines += [f"fino compare {experiment.folder}/*/scores.json"] if len(runs) > 1 else []
     say(f"\nOpen [bold]{experiment.pages[0]}[/bold] in a browser. Then:")
-    for line in _next(experiment, runs):
+    for line in [*lines, "fino list recipes", "fino run --data YOUR-FILE.h5"]:
         say(f"  {line}")
 
 
-def _next(experiment: Experiment, runs: list[Path]) -> list[str]:
-    lines = [f"fino inspect {runs[0]}"]
-    if len(runs) > 1:
-        lines.append(f"fino compare {experiment.folder}/*/scores.json")
-    return [*lines, "fino list recipes", "fino run --data YOUR-FILE.h5"]
+def _in_all(seconds: float) -> str:
+    return f"About {_about(seconds)} in all" if seconds else "Everything is done already"
 
 
 def _about(seconds: float) -> str:

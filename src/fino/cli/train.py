@@ -5,27 +5,29 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
+    from fino.recipe.recipe import Recipe
     from fino.training.run import Run
 
 __all__ = ["train"]
 
 
 def train(
-    *overrides: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    *,
     data: Path | None = None,
-    model: Annotated[str, Parameter(accepts_keys=False)] = "fino",
+    model: str | None = None,
     minutes: float | None = None,
     cpu_seconds: float | None = None,
     steps: int | None = None,
     epochs: int | None = None,
     out: Path | None = None,
     resume: Path | None = None,
-    recipe: Path | None = None,
+    recipe: str | None = None,
+    set: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Train a model: `fino train --data swe.h5 --model fino --minutes 5 --out runs/swe`.
@@ -35,13 +37,10 @@ def train(
 
     Parameters
     ----------
-    overrides
-        Any setting: `--model.width 48`, `--train.horizon 8`, `--train.optimizer adamw`.
-        `--train.seed 1` draws the first weights anew too.
     data
         The data file, as `fino generate` writes it or any that `fino.open` reads.
     model
-        One of the models that `fino list` names.
+        One of the models that `fino list` names; the recipe's first, or fino.
     minutes
         The budget in wall-clock minutes; five if no budget is given.
     cpu_seconds
@@ -55,68 +54,73 @@ def train(
     resume
         A run folder to go on with.
     recipe
-        A TOML file with tables [model] and [train].
+        A recipe by name or as a TOML file: what it says for this model, and its data file if
+        `--data` is not given.  Budgets on the command line replace its own.
+    set
+        Any setting: `--set model.width=48`, `--set train.horizon=8`, `--set data.train=100`.
+        `--set train.seed=1` draws the first weights anew too.
     json
         Print the result as JSON.
     """
     from fino.machine import keep_freed_memory
-    from fino.training.overrides import merged, parse_overrides, read_tables
-
-    keep_freed_memory()
-    tables = parse_overrides(overrides)
-    if recipe is not None:
-        tables = merged(read_tables(recipe), tables)
-    budget = {"minutes": minutes, "cpu_seconds": cpu_seconds, "steps": steps, "epochs": epochs}
-    tables["train"].update({name: value for name, value in budget.items() if value is not None})
-    quiet = json or int(os.environ.get("RANK", "0")) > 0
+    from fino.recipe.recipe import read_recipe
     from fino.training.fit import Interrupted
 
+    keep_freed_memory()
+    for word in set:
+        if word.split("=")[0].split(".")[0].strip() in ("models", "jobs", "sweep"):
+            raise ValueError(f"fino train trains one model: --set {word} is for `fino run`.")
+    budget = {"minutes": minutes, "cpu_seconds": cpu_seconds, "steps": steps, "epochs": epochs}
+    file = {} if data is None else {"data": {"file": str(data)}}
+    chosen = read_recipe(recipe, set, budget=budget, **file)
+    quiet = json or int(os.environ.get("RANK", "0")) > 0
     try:
-        if resume is not None:
-            run = _resumed(resume, tables, quiet)
-        elif data is not None:
-            run = _fitted(data, model, out, tables, quiet)
-        else:
-            raise ValueError("fino train needs --data FILE, or --resume RUN.")
+        run = _fit(chosen, model, out, quiet) if resume is None else _resume(resume, chosen, quiet)
     except Interrupted as stopped:
         print(f"fino: {stopped}", file=sys.stderr)
         sys.exit(130)
     _tell(run, json, quiet)
 
 
-def _fitted(
-    path: Path, name: str, out: Path | None, tables: dict[str, dict[str, Any]], quiet: bool
-) -> Run:
-    import fino
-    from fino.cli.console import say
-    from fino.cli.training_bar import training_bar
+def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run:
+    from fino.cli.console import say, training_bar
+    from fino.model.build import build
+    from fino.recipe.cases import choose_case
+    from fino.recipe.data import open_data
     from fino.report.plan_words import describe_plan
     from fino.training.choices import choose_settings
+    from fino.training.fit import fit
     from fino.training.settings import TrainingSettings
 
-    data = fino.open(path)
-    chosen = {"seed": tables["train"].get("seed", 0), **tables["model"]}
-    model = fino.build(chosen.pop("name", name), data, **chosen)
-    settings = choose_settings(TrainingSettings(**tables["train"]), model, data)
+    case = choose_case(recipe, name)
+    if case.data.file is None:
+        other = f", or make them: fino run {recipe.name}" if case.data.is_given else ""
+        raise ValueError(f"fino train needs --data FILE, or --resume RUN{other}.")
+    data = open_data(case.data, Path(case.data.file))
+    model = build(case.model, data, **{"seed": case.seed, **case.build})
+    settings = choose_settings(TrainingSettings(**case.train), model, data)
     if not quiet:
-        say(f"[bold]{data.card.title or data.card.name}[/bold] from {path}")
+        say(f"[bold]{data.card.title or data.card.name}[/bold] from {case.data.file}")
         for line in describe_plan(settings, model, data):
             say(f"  {line}")
     with training_bar(quiet) as show:
-        return fino.fit(model, data, out=out, progress=show, **settings.model_dump())
+        return fit(model, data, out=out, progress=show, **settings.model_dump())
 
 
-def _resumed(folder: Path, tables: dict[str, dict[str, Any]], quiet: bool) -> Run:
-    from fino.cli.console import say
-    from fino.cli.training_bar import training_bar
+def _resume(folder: Path, recipe: Recipe, quiet: bool) -> Run:
+    from fino.cli.console import say, training_bar
+    from fino.recipe.cases import find_settings
     from fino.training.fit import resume
 
-    if tables["model"]:
-        raise ValueError("--resume goes on with the model that is there: leave out --model.*.")
+    _, build, changes = find_settings(recipe, recipe.models[0])
+    if build:
+        raise ValueError("--resume goes on with the model that is there: leave out [model].")
+    if "seeds" in recipe.model_fields_set:
+        changes["seed"] = recipe.seeds[0]
     if not quiet:
         say(f"Going on with {folder} …")
     with training_bar(quiet) as show:
-        return resume(folder, progress=show, **tables["train"])
+        return resume(folder, progress=show, **changes)
 
 
 def _tell(run: Run, json: bool, quiet: bool) -> None:

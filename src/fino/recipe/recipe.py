@@ -1,9 +1,9 @@
 """A recipe says everything about an experiment in one TOML file.
 
     title = "FINO and FNO on a travelling wave"
-    base = "laptop-advection"      another recipe to begin from
+    extends = "laptop-advection"   another recipe to begin from, by name or path
     models = ["fino", "fno"]       the first is reported in full, the others beside it
-    seeds = [0, 1, 2]
+    seeds = [0, 1, 2]              the whole experiment for each
     jobs = 2                       train so many at a time, on a core each
 
     [data]                         problem = "advection", or file = "my.h5", or air and pressure
@@ -12,8 +12,10 @@
     [train]                        the same for training; scheme = "paper" begins from the paper's
     [sweep]                        "model.blocks" = [1, 2, 3, 4]
 
-A key that does not exist is refused with the nearest one that does.  A recipe that comes with
-the package goes by its name, any other by its path.
+All keys are optional: a file with only [model] and [train] is a recipe, too.  On the command line
+the same keys are written --set model.width=48.  A key that does not exist is refused with the
+nearest one that does.  A recipe that comes with the package goes by its name, any other by its
+path.
 """
 
 from __future__ import annotations
@@ -32,13 +34,12 @@ from fino.settings import Settings, did_you_mean
 __all__ = [
     "DataChoice",
     "Recipe",
-    "changed_tables",
-    "made",
-    "other_base",
-    "put",
+    "change_tables",
+    "check_keys",
+    "find_recipes",
+    "parse_recipe",
     "read_recipe",
-    "read_tables",
-    "shipped",
+    "set_key",
 ]
 
 Tables = dict[str, Any]
@@ -46,14 +47,27 @@ Tables = dict[str, Any]
 #: Keys of [data] that name files, relative to the recipe's own folder.
 _PLACES = ("file", "air", "pressure")
 _SOURCES = ("problem", *_PLACES)
+_TABLES = ("data", "model", "train", "sweep")
+#: Settings of [train] that limit how long it takes.
+_BUDGETS = ("minutes", "cpu_seconds", "steps", "epochs")
+#: What a recipe begins from; `base` stands in older files.
+_EXTENDS = ("extends", "base")
 
 
 class DataChoice(Settings):
     """Where the data come from: a problem to solve, a file, or the two kinds of weather maps.
 
-    `air` and `pressure` are NetCDF files, folders or patterns such as "air.sig995.*.nc".
-    `train` learns from so many trajectories of the training part and leaves the others unseen;
-    `history` is how many frames are shown before a model is judged.
+    problem, samples, seed, initial, settings    as `fino generate` takes them; 200 samples for a
+                                                 first look, 1000 for a result
+    file                                         any file that `fino.open` reads
+    air, pressure                                NetCDF files, folders or patterns such as
+                                                 "air.sig995.*.nc"
+    stride_space, stride_time                    keep every n-th cell and frame
+    split                                        another rule of splitting than the file's own
+    train                                        learn from so many trajectories of the training
+                                                 part and leave the others unseen
+    history                                      how many frames are shown before the prediction
+                                                 is scored
     """
 
     problem: str | None = None
@@ -97,7 +111,7 @@ def _check_problem(choice: DataChoice) -> None:
 class Recipe(Settings):
     """An experiment: data, models, training, seeds, and what is varied."""
 
-    name: str
+    name: str = ""
     title: str = ""
     models: tuple[str, ...] = ("fino", "fno")
     seeds: tuple[int, ...] = (0,)
@@ -114,97 +128,130 @@ class Recipe(Settings):
             raise ValueError(f"{info.field_name} should be a list, each once, got {list(values)}.")
         return values
 
-
-#: Every key that a recipe may have outside of tables whose keys depend on problem and model.
-_KEYS = {
-    "": ["title", "base", *(name for name in Recipe.model_fields if name != "name")],
-    "data": list(DataChoice.model_fields),
-}
+    @property
+    def where(self) -> str:
+        """The recipe in an error message."""
+        return f"in recipe {self.name}" if self.name else ""
 
 
-def shipped() -> dict[str, Path]:
+def find_recipes() -> dict[str, Path]:
     """The recipes that come with the package, by name."""
     folder = Path(__file__).parent / "recipes"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def read_recipe(name_or_path: str | Path, changes: Iterable[str] = (), **tables: Any) -> Recipe:
+def read_recipe(
+    name_or_path: str | Path | None,
+    changes: Iterable[str] = (),
+    *,
+    budget: Mapping[str, Any] | None = None,
+    **tables: Any,
+) -> Recipe:
     """A recipe by name or from a file; `changes` such as "data.samples=50" have the last word.
 
-    `tables` replace whole parts of it: data={"file": "my.h5"}, models=["fino"].
+    `tables` replace whole parts of it, as data={"file": "my.h5"} or models=["fino"]; `budget`, as
+    {"minutes": 5}, replaces the training budget.  None for a name is a recipe that says nothing.
     """
     changes = list(changes)
-    name, content = read_tables(name_or_path, other_base(changes))
-    return made(name, changed_tables({**content, **tables}, changes))
+    asked = change_tables({}, changes)
+    extends = asked.get("extends", asked.get("base"))
+    if name_or_path is not None:
+        name, content = _read_tables(name_or_path, extends)
+    else:
+        name, content = "", {} if extends is None else _read_tables(extends)[1]
+    content |= tables
+    limits = {key: value for key, value in (budget or {}).items() if value is not None}
+    if limits:
+        kept = {k: v for k, v in content.get("train", {}).items() if k not in _BUDGETS}
+        content["train"] = {**kept, **limits}
+    return parse_recipe(name, change_tables(content, changes))
 
 
-def made(name: str, content: Tables) -> Recipe:
+def parse_recipe(name: str, tables: Tables) -> Recipe:
     """The recipe that some tables describe, refused if a key is unknown."""
-    _check_keys(content, "", f"in recipe {name}")
-    data = content.get("data", {})
-    _check_keys(data, "data", f"in recipe {name}")
-    values = {key: value for key, value in content.items() if key not in ("base", "data")}
+    where = f"in recipe {name}" if name else ""
+    _check_tables(tables, where)
+    values = {key: value for key, value in tables.items() if key not in (*_EXTENDS, "data")}
+    data = tables.get("data", {})
+    check_keys(data, list(DataChoice.model_fields), "data", where)
+    if "seed" in values.get("train", {}) and "seeds" not in values:
+        values["train"] = dict(values["train"])
+        values["seeds"] = [values["train"].pop("seed")]
     return Recipe(name=name, data=DataChoice(**data), **values)
 
 
-def other_base(changes: list[str]) -> str | None:
-    """Take "base=NAME" out of the changes: it says what the others are changes of."""
-    found = [word for word in changes if word.partition("=")[0].strip() == "base"]
-    for word in found:
-        changes.remove(word)
-    return found[-1].partition("=")[2] if found else None
+def change_tables(
+    tables: Tables, changes: Iterable[str], example: str = "data.samples=50"
+) -> Tables:
+    """("data.samples=50", "model.fino.width=8") on top of some tables."""
+    changed: Tables = json.loads(json.dumps(tables))
+    for word in changes:
+        key, equals, text = (part.strip() for part in word.partition("="))
+        if not equals or not key:
+            raise ValueError(f"--set should be NAME=VALUE, such as {example}, got '{word}'.")
+        set_key(changed, key, _parse_value(key, text))
+    return changed
 
 
-def read_tables(name_or_path: str | Path, base: str | None = None) -> tuple[str, Tables]:
-    """The name and the tables of a recipe, together with those of its base or another one."""
-    path = _found(name_or_path)
+def set_key(tables: Tables, key: str, value: Any) -> None:
+    """Set tables["a"]["b"] = value for the key "a.b"; the keys of a sweep have dots themselves."""
+    table, _, rest = key.partition(".")
+    *path, last = (table, rest) if table == "sweep" and rest else key.split(".")
+    for part in path:
+        tables = tables.setdefault(part, {})
+        if not isinstance(tables, dict):
+            raise ValueError(f"'{key}' cannot be set: '{part}' is not a table.")
+    tables[last] = value
+
+
+def check_keys(keys: Iterable[str], known: Sequence[str], table: str, where: str) -> None:
+    """Refuse a key that does not exist, with the nearest one that does."""
+    for key in keys:
+        if key not in known:
+            word = f"{table}.{key}" if table else key
+            message = " ".join(filter(None, (f"Unknown key '{word}'", where)))
+            hint = "Use seeds = […]." if word == "train.seed" else did_you_mean(key, list(known))
+            raise ValueError(f"{message}. {hint}")
+
+
+def _check_tables(tables: Tables, where: str) -> None:
+    keys = ["extends", *(name for name in Recipe.model_fields if name != "name")]
+    check_keys((key for key in tables if key != "base"), keys, "", where)
+    for name in _TABLES:
+        if not isinstance(tables.get(name, {}), dict):
+            raise ValueError(f"'{name}' {where} should be a table: [{name}].")
+
+
+def _parse_value(key: str, text: str) -> Any:
+    """48, 1e-3, true, ["fino"] or plain words; `none` is nothing, but for norms of networks."""
+    if text.lower() == "none" and not key.endswith(".norm"):
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _read_tables(name_or_path: str | Path, extends: str | None = None) -> tuple[str, Tables]:
+    """The name and the tables of a recipe, on top of those of the recipe that it extends."""
+    path = _find_recipe(name_or_path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}.") from None
-    _check_keys(content, "", f"in {path.name}")
-    for name in ("data", "model", "train", "sweep"):
-        if not isinstance(content.get(name, {}), dict):
-            raise ValueError(f"'{name}' in {path.name} should be a table: [{name}].")
+    _check_tables(content, f"in {path.name}")
     _place_files(content.get("data", {}), path.parent)
-    own = content.pop("base", None)
-    below = own if base is None else base
+    own = [str(content.pop(key)) for key in _EXTENDS if key in content]
+    below = extends or next(iter(own), None)
     if below is not None:
-        _, tables = read_tables(_beside(below, path.parent))
-        content = _on_top(tables, content)
+        beside = path.parent / below
+        is_file = beside.suffix == ".toml" and beside.is_file()
+        content = _merge(_read_tables(beside if is_file else below)[1], content)
     return path.stem, content
 
 
-def _beside(base: Any, folder: Path) -> str | Path:
-    """A base by name, or by its path beside the recipe that names it."""
-    path = folder / str(base)
-    return path if path.suffix == ".toml" and path.is_file() else str(base)
-
-
-def changed_tables(content: Tables, changes: Iterable[str]) -> Tables:
-    """("data.samples=50", "model.fino.width=8") on top of a recipe's tables."""
-    content = json.loads(json.dumps(content))
-    for word in changes:
-        key, equals, text = word.partition("=")
-        if not equals or not key.strip():
-            raise ValueError(f"--set should be NAME=VALUE, such as data.samples=50, got '{word}'.")
-        put(content, key.strip(), _value(key.strip(), text))
-    return content
-
-
-def put(content: Tables, key: str, value: Any) -> None:
-    """Set content["a"]["b"] = value for the key "a.b"; the keys of a sweep have dots themselves."""
-    table, _, rest = key.partition(".")
-    *path, last = (table, rest) if table == "sweep" and rest else key.split(".")
-    for part in path:
-        content = content.setdefault(part, {})
-        if not isinstance(content, dict):
-            raise ValueError(f"'{key}' cannot be set: '{part}' is not a table.")
-    content[last] = value
-
-
-def _found(name_or_path: str | Path) -> Path:
-    known = shipped()
+def _find_recipe(name_or_path: str | Path) -> Path:
+    known = find_recipes()
     if str(name_or_path) in known:
         return known[str(name_or_path)]
     path = Path(name_or_path)
@@ -219,14 +266,6 @@ def _found(name_or_path: str | Path) -> Path:
     )
 
 
-def _check_keys(table: Mapping[str, Any], name: str, where: str) -> None:
-    known = _KEYS[name]
-    for key in table:
-        if key not in known:
-            word = f"{name}.{key}" if name else key
-            raise ValueError(f"Unknown key '{word}' {where}. {did_you_mean(key, known)}")
-
-
 def _place_files(data: Tables, folder: Path) -> None:
     """Make file names relative to the recipe's folder absolute."""
     for key in _PLACES:
@@ -236,23 +275,13 @@ def _place_files(data: Tables, folder: Path) -> None:
             data[key] = [str(folder / str(place)) for place in data[key]]
 
 
-def _on_top(base: Tables, content: Tables) -> Tables:
+def _merge(below: Tables, content: Tables) -> Tables:
     """Tables are joined key by key, everything else is replaced; another source replaces [data]."""
-    merged = dict(base)
+    merged = dict(below)
     for key, value in content.items():
         renewed = key == "data" and any(source in value for source in _SOURCES)
-        if isinstance(value, dict) and isinstance(base.get(key), dict) and not renewed:
-            merged[key] = _on_top(base[key], value)
+        if isinstance(value, dict) and isinstance(below.get(key), dict) and not renewed:
+            merged[key] = _merge(below[key], value)
         else:
             merged[key] = value
     return merged
-
-
-def _value(key: str, text: str) -> Any:
-    """48, 1e-3, true, ["fino"] or plain words; `none` is nothing, but for norms of networks."""
-    if text.lower() == "none" and not key.endswith(".norm"):
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -162,17 +162,17 @@ def train_command(path: str, model: dict[str, Any], run: Path) -> str:
     usual = _defaults(model["name"])
     for name, value in network.items():
         if name not in _FROM_DATA and (name == "levels" or usual.get(name) != value):
-            words += [f"--model.{name}", _word(value)]
+            words += ["--set", f"model.{name}={_word(value)}"]
     for name in _FROM_MODEL:
-        words += [f"--model.{name}", _word(emulator[name])]
+        words += ["--set", f"model.{name}={_word(emulator[name])}"]
     seed = model.get("training", {}).get("seed", 0)
     if emulator.get("seed", seed) != seed:  # unless told, weights are drawn with the training's
-        words += ["--model.seed", emulator["seed"]]
+        words += ["--set", f"model.seed={emulator['seed']}"]
     nothing: dict[str, Any] = {}
     defaults = TrainingSettings(**nothing).model_dump(mode="json")
     for name, value in model.get("training", {}).items():
         if value != defaults.get(name):
-            words += [f"--train.{name}", _word(value)]
+            words += ["--set", f"train.{name}={_word(value)}"]
     return _line(*words, "--out", run)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 from fino.evaluation.compare import compare
-from fino.recipe.findings import findings
-from fino.recipe.recipe import made, read_recipe
-from fino.recipe.run import carry_out, plan
-from fino.recipe.sweep import cases
+from fino.recipe.cases import list_cases
+from fino.recipe.recipe import parse_recipe, read_recipe
+from fino.recipe.run import carry_out, draw_sweep, plan
 from fino.report.curves import SweepPoint, error_over_setting
 
 TINY = {
@@ -25,7 +24,7 @@ TINY = {
 
 
 def named(*changes, recipe="quickstart"):
-    return {case.name: case for case in cases(read_recipe(recipe, changes))}
+    return {case.name: case for case in list_cases(read_recipe(recipe, changes))}
 
 
 def test_a_plain_recipe_has_a_case_for_each_model():
@@ -82,7 +81,7 @@ def test_the_ablations_vary_what_they_say():
 
 def test_a_sweep_is_one_table_and_one_picture(tmp_path):
     sweep = {"data.train": [2, 4], "model.dt": ["learn", "one"]}
-    experiment = plan(made("tiny", {**TINY, "sweep": sweep}), tmp_path)
+    experiment = plan(parse_recipe("tiny", {**TINY, "sweep": sweep}), tmp_path)
     for outcome in carry_out(experiment):
         if outcome.step.title == "evaluate fino-train-4-dt-one":
             break
@@ -94,7 +93,7 @@ def test_a_sweep_is_one_table_and_one_picture(tmp_path):
         "fino dt=learn trajectories=4",
         "fino dt=one trajectories=4",
     ]
-    pictures = findings(experiment.steps[-1].needs)
+    pictures = draw_sweep(experiment.steps[-1].needs)
     assert [picture.name for picture in pictures] == ["sweep-train", "sweep-dt"]
     lines = pictures[0].figure.axes[0].get_legend().get_texts()
     assert [line.get_text() for line in lines] == ["fino, dt learn", "fino, dt one"]
@@ -104,7 +103,7 @@ def test_a_sweep_is_one_table_and_one_picture(tmp_path):
 
 def test_swept_data_are_made_once_each_and_reported_apart(tmp_path):
     content = {**TINY, "sweep": {"data.settings.beta": [1.0, 2.0], "model.dt": ["learn", "one"]}}
-    experiment = plan(made("tiny", content), tmp_path)
+    experiment = plan(parse_recipe("tiny", content), tmp_path)
     titles = [step.title for step in experiment.steps]
     assert titles.count("generate advection") == titles.count("generate advection-2") == 1
     assert len(experiment.cases) == 4 and len(experiment.pages) == 2
