@@ -45,7 +45,13 @@ _FASTEST_PLACE = 1.2
 
 @dataclass(frozen=True)
 class LightCone:
-    """The reach of the data in one step, in cells for each axis and as a physical length."""
+    """The reach of the data in one step.
+
+    cells      for each axis; inf if steady
+    length     the largest reach of any axis, in units of length
+    source     how it is known: "card", "estimated" or "steady"
+    sentence   the same in words
+    """
 
     cells: tuple[float, ...]
     length: float
@@ -54,9 +60,9 @@ class LightCone:
 
 
 def light_cone(data: Dataset, estimate: bool = False) -> LightCone:
-    """How far the data move in a step: by the card, by the data, or without limit if steady.
+    """How far the data move in a step: by the card's speed, else estimated; no limit if steady.
 
-    `estimate` asks the data even if the card knows.
+    `estimate` looks at the data even if the card knows.
     """
     spacing = data.grid.spacing
     if data.steady:

@@ -34,18 +34,17 @@ def catalogue(*kinds: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _problems() -> list[dict[str, Any]]:
-    return [_problem(name, problem) for name, problem in PROBLEMS.items()]
+    return [_problem(name, problem()) for name, problem in PROBLEMS.items()]
 
 
 def _problem(name: str, problem: Any) -> dict[str, Any]:
-    settings = problem.settings()
     return {
         "name": name,
         "title": problem.title,
         "equation": problem.equation,
         "fields": list(problem.fields),
-        "points": list(problem.grid(settings).points),
-        "frames": 2 if problem.steady else len(problem.times(settings)),
+        "points": list(problem.grid.points),
+        "frames": 2 if problem.steady else len(problem.times),
         "steady": problem.steady,
     }
 

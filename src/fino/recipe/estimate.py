@@ -42,9 +42,9 @@ def seconds_to_generate(choice: DataChoice) -> float:
     if choice.problem is None or choice.samples is None:
         return 5.0
     problem = PROBLEMS[choice.problem]
-    usual, asked = problem.settings(), problem.settings(**choice.settings)
+    usual, asked = problem(), problem(**choice.settings)
     work = 1.0
-    for name, power in (("points", len(problem.grid(usual).points) + 1), ("duration", 1)):
+    for name, power in (("points", len(usual.grid.points) + 1), ("duration", 1)):
         if hasattr(usual, name):
             work *= (getattr(asked, name) / getattr(usual, name)) ** power
     if hasattr(usual, "beta") and choice.problem == "advection":
@@ -110,11 +110,10 @@ def _shape(choice: DataChoice) -> tuple[int, ...]:
     if choice.file is not None:
         samples, frames, channels, *points = fino.open(choice.file).shape
     elif choice.problem is not None:
-        problem = PROBLEMS[choice.problem]
-        settings = problem.settings(**choice.settings)
+        problem = PROBLEMS[choice.problem](**choice.settings)
         samples, channels = choice.samples or 0, len(problem.fields)
-        frames = 2 if problem.steady else len(problem.times(settings))
-        points = list(problem.grid(settings).points)
+        frames = 2 if problem.steady else len(problem.times)
+        points = list(problem.grid.points)
     else:
         return _CLIMATE
     frames = frames if frames == 2 else -(-frames // choice.stride_time)

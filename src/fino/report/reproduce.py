@@ -35,7 +35,7 @@ def generate_command(card: Card, path: str) -> str:
         words += ["--stride-space", card.stride_space[0]]
     if card.stride_time > 1:
         words += ["--stride-time", card.stride_time]
-    usual = PROBLEMS[card.name].settings().model_dump(mode="json") if card.name in PROBLEMS else {}
+    usual = PROBLEMS[card.name]().model_dump(mode="json") if card.name in PROBLEMS else {}
     for name, value in card.parameters.items():
         if name not in usual or usual[name] != value:
             words += ["--set", f"{name}={_word(value)}"]

@@ -10,7 +10,7 @@ import torch
 
 from fino.data.dataset import Dataset
 from fino.data.lightcone import light_cone
-from fino.inference.processes import is_launched
+from fino.inference.process_group import is_launched
 from fino.machine import threads
 from fino.model.emulator import Emulator
 from fino.training.batch import validation_part

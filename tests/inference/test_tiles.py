@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fino.grid import BOUNDARIES
-from fino.inference.tiled import apply
+from fino.inference.tiles import apply
 from fino.locality import Locality
 from fino.model import MODELS
 from fino.model.fino import Fino

@@ -1,11 +1,11 @@
 """Processes that torchrun started: joining them, leaving together, and naming one that died.
 
-    with joined() as company:
-        company.rank, company.size
+    with join_group() as group:
+        group.rank, group.size
 
-Every rank lifts a hand in torch's own store every few seconds and watches the next rank.  One
-that stops doing so, or whose connection closes, is named once for all; the others end with that
-line, and torchrun ends what is left of them.
+Every rank writes a heartbeat to torch's own store every few seconds and watches that of the next
+rank.  One whose heartbeat stops, or whose connection closes, is named once for all; the others
+end with that line, and torchrun ends what is left of them.
 """
 
 from __future__ import annotations
@@ -18,27 +18,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 import torch.distributed as dist
 
-__all__ = ["Company", "alone_or_joined", "is_launched", "joined"]
+__all__ = ["ProcessGroup", "is_launched", "join_group", "rank_and_size"]
 
-#: Seconds between two signs of life, and without one before a rank counts as dead.
+#: Seconds between two heartbeats, and without one before a rank counts as dead.
 _BEAT = 2.0
 _PATIENCE = 15.0
-#: A rank may wait long for one that is slow; it is the beat that tells slow from dead.
+#: A rank may wait long for one that is slow; the heartbeat tells slow from dead.
 _TIMEOUT = timedelta(hours=1)
 _DEAD = "dead"
 
 
+def rank_and_size() -> tuple[int, int]:
+    """This process among how many that torchrun started; (0, 1) without it."""
+    rank, size = os.environ.get("RANK"), int(os.environ.get("WORLD_SIZE", "1"))
+    return (0, 1) if rank is None else (int(rank), size)
+
+
 def is_launched() -> bool:
     """Whether torchrun started this process as one of several."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+    return rank_and_size()[1] > 1
 
 
 @dataclass(eq=False)
-class Company:
+class ProcessGroup:
     """The ranks that work together."""
 
     rank: int
@@ -69,7 +74,7 @@ class Company:
         return rank
 
     def _tells(self, rank: int) -> bool:
-        """Whether a rank says, within a beat, that it lost another; no need once one is named."""
+        """Whether a rank says in time that it lost another; no need once one is named."""
         # Asked again and again: a wait that ends in vain prints pages from inside torch.
         end = time.monotonic() + _BEAT
         while not (told := self.store.check([f"lost/{rank}"])):
@@ -84,21 +89,15 @@ class Company:
             return named.decode() or reason
         return reason
 
-    def agree(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """The first rank's facts on every rank."""
-        shared = [facts]
-        if self.size > 1:
-            dist.broadcast_object_list(shared, src=0)
-        return shared[0]
-
     def watch(self) -> None:
-        """Show a sign of life and look for that of the next rank, until it is over."""
+        """Write a heartbeat and look for that of the next rank, until the group is left."""
         following, seen, silent, beat = (self.rank + 1) % self.size, b"", 0.0, 0
         while not self._over.wait(_BEAT):
             beat += 1
             try:
                 self.store.set(f"beat/{self.rank}", f"{socket.gethostname()} {beat}")
-                latest = self.store.get(f"beat/{following}") if self._has(following) else b""
+                is_there = self.store.check([f"beat/{following}"])
+                latest = self.store.get(f"beat/{following}") if is_there else b""
             except Exception:
                 latest = seen
             silent = 0.0 if latest != seen else silent + _BEAT
@@ -111,15 +110,9 @@ class Company:
                 os.write(2, f"fino: {line}; rank {self.rank} stops.\n".encode())
                 os._exit(1)
 
-    def _has(self, rank: int) -> bool:
-        return bool(self.store.check([f"beat/{rank}"]))
-
-    def leave(self) -> None:
-        self._over.set()
-
 
 @contextmanager
-def joined(backend: str = "gloo") -> Iterator[Company]:
+def join_group(backend: str = "gloo") -> Iterator[ProcessGroup]:
     """Join the processes of this job; all leave together, or the first failure is named.
 
     `gloo` carries tensors in memory, `nccl` those on CUDA devices.
@@ -130,39 +123,24 @@ def joined(backend: str = "gloo") -> Iterator[Company]:
             "torchrun --nproc-per-node 4 -m fino rollout …"
         )
     store, rank, size = next(iter(dist.rendezvous("env://", timeout=timedelta(seconds=60))))
-    dist.init_process_group(
-        backend,
-        store=dist.PrefixStore("ranks", store),
-        rank=rank,
-        world_size=size,
-        timeout=_TIMEOUT,
-    )
-    company = Company(rank, size, dist.PrefixStore("life", store))
-    watcher = threading.Thread(target=company.watch, daemon=True)
+    ranks = dist.PrefixStore("ranks", store)
+    dist.init_process_group(backend, store=ranks, rank=rank, world_size=size, timeout=_TIMEOUT)
+    group = ProcessGroup(rank, size, dist.PrefixStore("life", store))
+    watcher = threading.Thread(target=group.watch, daemon=True)
     watcher.start()
     try:
-        yield company
+        yield group
         # Without this barrier a rank that is done tears down connections that others still use.
         dist.barrier()
     except BaseException as error:
-        company._name_dead(f"rank {rank} of {size} ended: {_first_line(error)}")
+        group._name_dead(f"rank {rank} of {size} ended: {_first_line(error)}")
         if rank == 0:
             time.sleep(_BEAT)  # without torchrun the store lives here, and others still read it
         raise
     finally:
-        company.leave()
+        group._over.set()
         watcher.join(timeout=2 * _BEAT)
         dist.destroy_process_group()
-
-
-@contextmanager
-def alone_or_joined(backend: str = "gloo") -> Iterator[Company]:
-    """The processes of this job, or a company of one."""
-    if is_launched():
-        with joined(backend) as company:
-            yield company
-    else:
-        yield Company(0, 1, dist.HashStore())
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,12 +1,18 @@
-"""The kernels of compressible flow on a line, one sample at a time.
+"""Finite volumes with limited slopes on a line, one sample at a time: advection and gas.
 
+    uₜ + β uₓ = 0
     qₜ + f(q)ₓ = 0        q = (ρ, ρv, E),  f = (ρv, ρv² + p, v (E + p)),  E = p/(γ−1) + ½ρv²
 
-Limited slopes of the primitive variables w = (ρ, p, v), the HLLC flux of Toro, Spruce and
-Speares (1994), and a midpoint predictor–corrector.  Viscosity follows in steps of its own.
+Both take limited slopes in every cell, a flux between cells, and a midpoint predictor–corrector:
 
-Loops are free of branches and so run on several cells at once.  The rows of a few shared
-arrays are used instead of many small arrays: that compiles in half the time and runs faster.
+    q*  = qⁿ − ½ (Δt/Δx) (F(qⁿ)ᵢ − F(qⁿ)ᵢ₋₁)
+    qⁿ⁺¹ = qⁿ − (Δt/Δx) (F(q*)ᵢ − F(q*)ᵢ₋₁)
+
+The flux is upwind for advection.  For gas it is the HLLC flux of Toro, Spruce and Speares (1994)
+with slopes of the primitive variables w = (ρ, p, v); viscosity follows in steps of its own.
+
+Compiled by numba.  Loops are free of branches and so run on several cells at once.  The rows of a
+few shared arrays instead of many small arrays compile in half the time and run faster.
 """
 
 from __future__ import annotations
@@ -16,30 +22,55 @@ import math
 import numpy as np
 from numba import njit
 
-from fino.pde.limiters import central
-from fino.pde.problem import Array
+from fino.pde.problem import MOST_STEPS, Array
 
-__all__ = ["Room", "flow", "room_for"]
-
-#: Room to work: primitive variables with two cells beyond each edge, the state half a step
-#: ahead, both ends of every cell (rows 0–2 the low end, 3–5 the high end), and fluxes.
-Room = tuple[Array, Array, Array, Array]
+__all__ = ["advect", "flow"]
 
 #: A pressure at or below the first becomes the second.
-NO_PRESSURE, LOW_PRESSURE = 1e-8, 1e-4
+_NO_PRESSURE, _LOW_PRESSURE = 1e-8, 1e-4
 
 #: Viscous steps use this share of the largest stable one.
-VISCOUS_SHARE = 0.3
+_VISCOUS_SHARE = 0.3
+
+_compiled = njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 
 
-def room_for(cells: int) -> Room:
-    """The arrays that `flow` works in."""
-    return (
-        np.empty((3, cells + 4)),
-        np.empty((3, cells)),
-        np.empty((6, cells + 4)),
-        np.empty((3, cells + 1)),
-    )
+@_compiled
+def _slope(a: float, b: float) -> float:
+    """The monotonised central slope from the differences to both neighbours (van Leer, 1977).
+
+        s = sign(c) · min(2|a|, 2|b|, |c|)   if a b > 0,  else 0;      c = (a + b) / 2
+
+    Written with minima and maxima instead of branches, so that it runs on a whole vector of
+    cells at once.
+    """
+    c = 0.5 * (a + b)
+    upward = min(min(2.0 * a, 2.0 * b), c)
+    downward = max(max(2.0 * a, 2.0 * b), c)
+    return max(upward, 0.0) + min(downward, 0.0)
+
+
+@_compiled
+def advect(u: Array, middle: Array, face: Array, courant: float, steps: int) -> None:
+    """Carry u to the right in place on a periodic line; `middle` and `face` are room to work.
+
+    `courant` is β Δt / Δx > 0.
+    """
+    for _ in range(steps):
+        _advect_stage(u, u, face, 0.5 * courant, middle)
+        _advect_stage(u, middle, face, courant, u)
+
+
+@_compiled
+def _advect_stage(before: Array, u: Array, face: Array, courant: float, after: Array) -> None:
+    n = u.size
+    face[0] = u[0] + 0.5 * _slope(u[0] - u[n - 1], u[1] - u[0])
+    for i in range(1, n - 1):
+        face[i] = u[i] + 0.5 * _slope(u[i] - u[i - 1], u[i + 1] - u[i])
+    face[n - 1] = u[n - 1] + 0.5 * _slope(u[n - 1] - u[n - 2], u[0] - u[n - 1])
+    after[0] = before[0] - courant * (face[0] - face[n - 1])
+    for i in range(1, n):
+        after[i] = before[i] - courant * (face[i] - face[i - 1])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -51,19 +82,21 @@ def flow(
     viscosity: float,
     courant: float,
     periodic: bool,
-    most_steps: int,
-    room: Room,
     frames: Array,
 ) -> bool:
     """March q (3, n) in place and save (t, 3, n); False if the steps became too small to go on."""
-    w, middle, edge, flux = room
+    n = q.shape[1]
+    # Primitive variables with two cells beyond each edge, the state half a step ahead, both ends
+    # of every cell (rows 0–2 the low end, 3–5 the high end), and fluxes.
+    w, middle = np.empty((3, n + 4)), np.empty((3, n))
+    edge, flux = np.empty((6, n + 4)), np.empty((3, n + 1))
     for t in range(times.size):
         left, steps = times[t] - times[max(t - 1, 0)], 0
         while left > 0.0:
             _primitive(q, gamma, periodic, w)
             dt = courant * spacing / _fastest(w, gamma, edge)
             steps += 1
-            if not dt > 0.0 or steps > most_steps:
+            if not dt > 0.0 or steps > MOST_STEPS:
                 return False
             dt = min(dt, left)
             left -= dt
@@ -74,19 +107,19 @@ def flow(
                 _diffuse(q, dt, spacing, viscosity, periodic, edge)
         _primitive(q, gamma, periodic, w)
         for c in range(3):
-            for i in range(q.shape[1]):
+            for i in range(n):
                 frames[t, c, i] = w[c, i + 2]
     return True
 
 
-@njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@_compiled
 def _primitive(q: Array, gamma: float, periodic: bool, w: Array) -> None:
     n = q.shape[1]
     for i in range(n):
         v = q[1, i] / q[0, i]
         p = (gamma - 1.0) * (q[2, i] - 0.5 * q[1, i] * v)
         w[0, i + 2] = q[0, i]
-        w[1, i + 2] = p if p > NO_PRESSURE else LOW_PRESSURE
+        w[1, i + 2] = p if p > _NO_PRESSURE else _LOW_PRESSURE
         w[2, i + 2] = v
     for c in range(3):
         for k in range(2):
@@ -94,7 +127,7 @@ def _primitive(q: Array, gamma: float, periodic: bool, w: Array) -> None:
             w[c, n + 2 + k] = w[c, 2 + k] if periodic else w[c, n + 1 - k]
 
 
-@njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@_compiled
 def _fastest(w: Array, gamma: float, room: Array) -> float:
     # In two loops, because the first then runs on several cells at once.
     n = w.shape[1]
@@ -106,7 +139,7 @@ def _fastest(w: Array, gamma: float, room: Array) -> float:
     return fastest
 
 
-@njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@_compiled
 def _stage(
     q: Array, w: Array, gamma: float, ratio: float, edge: Array, flux: Array, after: Array
 ) -> None:
@@ -118,13 +151,13 @@ def _stage(
             after[c, i] = q[c, i] - ratio * (flux[c, i + 1] - flux[c, i])
 
 
-@njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@_compiled
 def _edges(w: Array, edge: Array) -> None:
     """The values at both ends of every cell; the cell's own where a slope would empty it."""
     n = w.shape[1]
     for c in range(3):
         for i in range(1, n - 1):
-            rise = 0.5 * central(w[c, i] - w[c, i - 1], w[c, i + 1] - w[c, i])
+            rise = 0.5 * _slope(w[c, i] - w[c, i - 1], w[c, i + 1] - w[c, i])
             edge[c, i] = w[c, i] - rise
             edge[c + 3, i] = w[c, i] + rise
     for i in range(1, n - 1):
@@ -134,7 +167,7 @@ def _edges(w: Array, edge: Array) -> None:
             edge[c + 3, i] = edge[c + 3, i] if least > 0.0 else w[c, i]
 
 
-@njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@_compiled
 def _hllc(edge: Array, gamma: float, flux: Array) -> None:
     """The flux between the high end of one cell and the low end of the next.
 
@@ -160,7 +193,7 @@ def _hllc(edge: Array, gamma: float, flux: Array) -> None:
         flux[2, i] = v * (energy + p) + outer * (energy_star - energy)
 
 
-@njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@_compiled
 def _diffuse(
     q: Array, dt: float, spacing: float, viscosity: float, periodic: bool, room: Array
 ) -> None:
@@ -169,7 +202,7 @@ def _diffuse(
     Rows of the room: velocity, density at faces, μΔt/ρΔx², drag, and the sum of ρ Δ(v²).
     """
     n = q.shape[1]
-    steps = math.ceil(dt / (VISCOUS_SHARE * 0.5 * spacing**2 / viscosity))
+    steps = math.ceil(dt / (_VISCOUS_SHARE * 0.5 * spacing**2 / viscosity))
     ratio = viscosity * dt / (steps * spacing**2)
     for i in range(n):
         room[0, i + 1] = q[1, i] / q[0, i]

@@ -13,7 +13,7 @@ import rank_worker
 import torch
 
 import fino
-from fino.inference.processes import Company, is_launched, joined
+from fino.inference.process_group import ProcessGroup, is_launched, join_group
 from fino.model.rollout import rollout
 
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
@@ -78,15 +78,15 @@ def test_a_neighbour_that_only_lost_another_is_not_named() -> None:
     store.set("lost/0", "2")
     closed = RuntimeError("Connection closed by peer")
     named = "rank 2 of 3 ended or cannot be reached: its connection closed; rank {} stops."
-    assert str(Company(1, 3, store).lost(0, closed)) == named.format(1)
-    assert str(Company(0, 3, store).lost(2, closed)) == named.format(0)
+    assert str(ProcessGroup(1, 3, store).lost(0, closed)) == named.format(1)
+    assert str(ProcessGroup(0, 3, store).lost(2, closed)) == named.format(0)
 
 
 @pytest.mark.parametrize("loser", [0, 1])
 def test_two_that_lost_each_other_both_stop_with_one_name(loser: int) -> None:
     store = torch.distributed.HashStore()
     store.set(f"lost/{1 - loser}", str(loser))
-    line = str(Company(loser, 2, store).lost(1 - loser, RuntimeError("Connection reset")))
+    line = str(ProcessGroup(loser, 2, store).lost(1 - loser, RuntimeError("Connection reset")))
     assert line.startswith(f"rank {loser} of 2 ended or cannot be reached")
 
 
@@ -111,5 +111,8 @@ def test_twenty_launches_neither_abort_nor_hang(tmp_path: Path) -> None:
 def test_a_process_alone_is_told_how_to_start_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     assert not is_launched()
-    with pytest.raises(ValueError, match="torchrun --nproc-per-node 4 -m fino rollout"), joined():
+    with (
+        pytest.raises(ValueError, match="torchrun --nproc-per-node 4 -m fino rollout"),
+        join_group(),
+    ):
         pass
