@@ -293,10 +293,10 @@ def _find(thing: Any) -> Run:
 
 
 @wraps(inference_rollout)
-def rollout(stepper: Any, *arguments: Any, **options: Any) -> Any:
-    """fino.inference.rollout for anything that `find_run` finds."""
-    model = stepper if callable(stepper) else find_run(stepper).model
-    return inference_rollout(model, *arguments, **options)
+def rollout(run: Any, *arguments: Any, **options: Any) -> Any:
+    """fino.inference.rollout, for folders and names as well."""
+    found = find_run(run) if isinstance(run, str | Path) else run
+    return inference_rollout(found, *arguments, **options)
 
 
 def _kind_of(folder: Path) -> str:
