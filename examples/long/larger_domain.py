@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import fino
-from fino.report.movie import movie
+from fino.report.movie import write_movie
 from fino.report.scene import Scene
 
 ask = argparse.ArgumentParser()
@@ -68,4 +68,4 @@ scene = Scene(
     fields=large.fields,
     model="FINO trained on 64²",
 )
-print(movie(scene, asked.out / "large.gif"))
+print(write_movie(scene, asked.out / "large.gif"))

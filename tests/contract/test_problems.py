@@ -216,6 +216,13 @@ def test_released_starts_end_with_the_released_file_and_have_one_seed(kind):
         problem.draw(problem.grid, 0, [1_000_000])
 
 
+def test_data_of_an_instance_keep_its_settings():
+    problem = small(PROBLEMS["advection"], beta=2.0, initial="pdebench")
+    card = fino.generate(problem, samples=1).card
+    assert card.initial == "pdebench" and card.parameters["beta"] == 2.0
+    assert fino.generate(problem, samples=1, initial="ours").card.initial == "ours"
+
+
 def test_what_is_no_problem_is_refused_in_one_line():
     with pytest.raises(ValueError, match=r"^Unknown problem 'advektion'\. Did you mean"):
         fino.generate("advektion", samples=1)

@@ -13,7 +13,7 @@ from torch import Tensor
 import fino
 from fino.cli.rollout import rollout
 from fino.model.emulator import Emulator
-from fino.report.film import film
+from fino.report.movie import write_prediction_movie
 from lab.bench_tiles import measure, tile_costs
 
 Make = Callable[..., Emulator]
@@ -80,7 +80,7 @@ def test_the_verb_answers_mistakes_in_one_line(
 
 @pytest.mark.parametrize("space", [(40,), (24, 16), (8, 8, 8)])
 def test_a_movie_shows_lines_planes_and_volumes(space: tuple[int, ...], tmp_path: Path) -> None:
-    path = film(torch.randn(3, 2, *space), tmp_path / "movie.gif", channel=1)
+    path = write_prediction_movie(torch.randn(3, 2, *space), tmp_path / "out.gif", channel=1)
     with Image.open(path) as movie:
         assert movie.n_frames == 3  # type: ignore[attr-defined]
 

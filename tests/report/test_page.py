@@ -12,8 +12,8 @@ import pytest
 import fino
 from fino.evaluation.evaluate import evaluate
 from fino.report.page import report
-from fino.report.reproduce import train_command
 from fino.report.score_words import describe_verdict
+from fino.report.words import train_command
 from fino.training.overrides import parse_overrides
 
 
@@ -143,7 +143,7 @@ def test_planes_with_channels_and_rivals_have_a_page_too(make_run, make_waves):
         evaluate(folder)
     report(folders[0], rivals=folders[1:])
     text = (folders[0] / "report.html").read_text()
-    assert 'class="film maps"' in text and "Truth, prediction, error: v" in text
+    assert 'class="player maps"' in text and "Truth, prediction, error: v" in text
     assert "Beside its rivals" in text and "fino width=6" in text
     assert "Error against the cost of a step" in text
     other = make_run("c", data=make_waves(seed=3))
@@ -167,16 +167,16 @@ def test_a_sample_that_is_not_there_is_refused(make_run):
 
 #: Runs before the page's own script and leaves what it saw in the title.
 WITNESS = """<script>
-const complaints = [], times = new Set();
+const messages = [], times = new Set();
 setInterval(() => times.add(document.getElementById("time").textContent), 50);
-addEventListener("error", (e) => complaints.push("error " + e.message), true);
-addEventListener("securitypolicyviolation", (e) => complaints.push("asked " + e.blockedURI));
+addEventListener("error", (e) => messages.push("error " + e.message), true);
+addEventListener("securitypolicyviolation", (e) => messages.push("asked " + e.blockedURI));
 for (const name of ["error", "warn"])
-  console[name] = (...words) => complaints.push(words.join(" "));
+  console[name] = (...words) => messages.push(words.join(" "));
 setTimeout(() => {
   const loaded = performance.getEntriesByType("resource").map((e) => e.name);
   const asked = loaded.filter((a) => !a.startsWith("data:"));
-  document.title = JSON.stringify({complaints, asked, times: [...times]});
+  document.title = JSON.stringify({messages, asked, times: [...times]});
 }, 1500);
 </script>"""
 
@@ -184,7 +184,7 @@ setTimeout(() => {
 @pytest.mark.browser
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
 @pytest.mark.parametrize("points", [(16,), (8, 8)])
-def test_the_page_opens_without_a_request_or_a_complaint(make_run, make_waves, tmp_path, points):
+def test_the_page_opens_without_a_request_or_an_error(make_run, make_waves, tmp_path, points):
     folder = make_run(data=make_waves(points=points))
     report(folder)
     page, picture = tmp_path / "page.html", tmp_path / "page.png"
@@ -208,8 +208,8 @@ def test_the_page_opens_without_a_request_or_a_complaint(make_run, make_waves, t
         if extra == "--dump-dom":
             title = unescape(re.search(r"<title>(.*?)</title>", said.stdout).group(1))
             seen = json.loads(title)
-            assert seen["complaints"] == [] and seen["asked"] == []
-            # The film moves.
+            assert seen["messages"] == [] and seen["asked"] == []
+            # The player moves.
             assert {"t = 0.4", "t = 0.7"} <= set(seen["times"])
     assert picture.stat().st_size > 20_000
 
@@ -229,5 +229,5 @@ def test_the_witness_sees_a_page_that_misbehaves(tmp_path):
     words += ["--virtual-time-budget=4000", "--dump-dom", f"file://{page}"]
     said = subprocess.run(words, capture_output=True, text=True, timeout=120)
     title = unescape(re.search(r"<title>(.*?)</title>", said.stdout).group(1))
-    complaints = " ".join(json.loads(title)["complaints"])
-    assert "nothing is not defined" in complaints and "example.org" in complaints
+    messages = " ".join(json.loads(title)["messages"])
+    assert "nothing is not defined" in messages and "example.org" in messages

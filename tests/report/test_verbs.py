@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Cyclopts application invoked")
 
 @pytest.fixture
 def fino(monkeypatch, capsys):
-    """Type a command; get its exit code, what it said, and what it complained of."""
+    """Type a command; get its exit code, what it said, and its error lines."""
 
     def typed(*words):
         monkeypatch.setattr(sys, "argv", ["fino", *map(str, words)])
@@ -62,13 +62,13 @@ def test_mistakes_are_one_line_and_exit_code_two(fino, make_run, make_waves, tmp
         (("compare",), "at least one run"),
         (("report",), "should be given a run folder"),
     ):
-        code, _, complained = fino(*words)
+        code, _, error = fino(*words)
         assert code == 2
-        assert complained.startswith("fino: ") and complained.count("\n") == 1
-        assert expected in complained
+        assert error.startswith("fino: ") and error.count("\n") == 1
+        assert expected in error
     (folder / "model" / "config.json").write_text("{}")
-    code, _, complained = fino("evaluate", folder)
-    assert code == 2 and complained.count("\n") == 1
+    code, _, error = fino("evaluate", folder)
+    assert code == 2 and error.count("\n") == 1
 
 
 def test_compare_prints_writes_and_draws(fino, make_run, make_waves, tmp_path):
@@ -84,8 +84,8 @@ def test_compare_prints_writes_and_draws(fino, make_run, make_waves, tmp_path):
     assert json.loads(said)[0]["rows"][0]["crmse"] > 0
     code, said, _ = fino("compare", *folders, "--out", tmp_path / "table.md")
     assert (tmp_path / "table.md").read_text().startswith("**waves")
-    code, _, complained = fino("compare", *folders, "--metrics", "nrms")
-    assert code == 2 and "Did you mean 'nrmse'?" in complained
+    code, _, error = fino("compare", *folders, "--metrics", "nrms")
+    assert code == 2 and "Did you mean 'nrmse'?" in error
 
 
 def test_report_says_where_the_page_is(fino, make_run, make_waves):

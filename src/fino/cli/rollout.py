@@ -157,9 +157,10 @@ def _tell(
 
     size = tuple(done.frames.shape)
     if movie is not None:
-        from fino.report.film import film
+        from fino.report.movie import write_prediction_movie
 
-        film(done.frames if len(size) == dims + 2 else done.frames[0], movie)
+        frames = done.frames if len(size) == dims + 2 else done.frames[0]
+        write_prediction_movie(frames, movie)
     halo = {"halo_share": done.halo_share} if done.block else {}
     if quiet:
         facts = {"shape": size, "seconds": done.seconds, **halo, "plan": plan}

@@ -90,7 +90,8 @@ def _fitted(
     import fino
     from fino.cli.console import say
     from fino.cli.training_bar import training_bar
-    from fino.training.choices import choose_settings, explained
+    from fino.report.plan_words import describe_plan
+    from fino.training.choices import choose_settings
     from fino.training.settings import TrainingSettings
 
     data = fino.open(path)
@@ -99,7 +100,7 @@ def _fitted(
     settings = choose_settings(TrainingSettings(**tables["train"]), model, data)
     if not quiet:
         say(f"[bold]{data.card.title or data.card.name}[/bold] from {path}")
-        for line in explained(settings, model, data):
+        for line in describe_plan(settings, model, data):
             say(f"  {line}")
     with training_bar(quiet) as show:
         return fino.fit(model, data, out=out, progress=show, **settings.model_dump())

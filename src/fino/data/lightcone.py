@@ -50,13 +50,11 @@ class LightCone:
     cells      for each axis; inf if steady
     length     the largest reach of any axis, in units of length
     source     how it is known: "card", "estimated" or "steady"
-    sentence   the same in words
     """
 
     cells: tuple[float, ...]
     length: float
     source: str
-    sentence: str
 
 
 def light_cone(data: Dataset, estimate: bool = False) -> LightCone:
@@ -66,26 +64,13 @@ def light_cone(data: Dataset, estimate: bool = False) -> LightCone:
     """
     spacing = data.grid.spacing
     if data.steady:
-        return LightCone(
-            (math.inf,) * len(spacing),
-            math.inf,
-            "steady",
-            f"{data.card.name} is steady: every cell of the answer depends on the whole input, "
-            "so no finite reach is enough.",
-        )
+        return LightCone((math.inf,) * len(spacing), math.inf, "steady")
     if data.card.speed is not None and not estimate:
         length = data.card.speed * data.dt
-        return _cone(tuple(length / s for s in spacing), length, "card")
+        return LightCone(tuple(length / s for s in spacing), length, "card")
     cells = tuple(_reach(lines, p) for lines, p in _lines(data))
     length = max(n * s for n, s in zip(cells, spacing, strict=True))
-    return _cone(cells, length, "estimated")
-
-
-def _cone(cells: tuple[float, ...], length: float, source: str) -> LightCone:
-    words = " × ".join(f"{n:.3g}" for n in (cells if len(set(cells)) > 1 else cells[:1]))
-    how = {"card": "by the card's wave speed", "estimated": "estimated from the data"}[source]
-    sentence = f"the data move {words} cells a step ({length:.3g} in length), {how}."
-    return LightCone(cells, length, source, sentence)
+    return LightCone(cells, length, "estimated")
 
 
 def _lines(data: Dataset) -> list[tuple[np.ndarray, bool]]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from fino.metrics.scores import Scores
 from fino.recipe.steps import Step
+from fino.report.curves import SweepPoint, error_over_setting
 from fino.report.page import Picture
-from fino.report.swept import Point, swept
 
 __all__ = ["findings"]
 
@@ -20,15 +20,15 @@ def findings(scores: Sequence[Step]) -> list[Picture]:
     pictures = []
     for key in dict.fromkeys(key for case in cases for key in case.varied):
         setting = key.rpartition(".")[2]
-        series: dict[str, list[Point]] = {}
+        series: dict[str, list[SweepPoint]] = {}
         for case, score in zip(cases, found, strict=True):
             if key not in case.varied or not math.isfinite(score.value):
                 continue
             rest = [f"{k.rpartition('.')[2]} {v}" for k, v in case.varied.items() if k != key]
-            point = Point(_plain(case.varied[key]), score.value, score.low, score.high)
+            point = SweepPoint(_plain(case.varied[key]), score.value, score.low, score.high)
             series.setdefault(", ".join([case.model, *rest]), []).append(point)
         if series:
-            figure, title = swept(setting, series), f"Error against {setting}"
+            figure, title = error_over_setting(setting, series), f"Error against {setting}"
             caption = "Bars hold the middle 95 % over test samples; dots of one value are seeds."
             pictures.append(Picture(f"sweep-{setting}", figure, title, caption))
     return pictures

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -24,13 +23,12 @@ from fino.evaluation.compare import Comparison, compare
 from fino.evaluation.evaluate import evaluate
 from fino.metrics import METRICS
 from fino.metrics.scores import Scores
-from fino.report import curves, figures, look, tables
-from fino.report.filmstrip import filmstrip, gradient
-from fino.report.movie import movie as write_movie
-from fino.report.reproduce import commands
-from fino.report.scene import Scene
+from fino.report import curves, look, tables, words
+from fino.report.inspection_page import inspection_section
+from fino.report.movie import write_movie
+from fino.report.player import gradient, player_content
+from fino.report.scene import Scene, draw_fields, draw_space_time
 from fino.report.score_words import describe_verdict
-from fino.report.words import about_reach, asked, learned_steps, number, tiles
 from fino.training.run import Run, find_run
 
 __all__ = ["Picture", "report", "scene_of"]
@@ -157,10 +155,10 @@ def _pictures(
     ending = "" if last is None else f"{when} {100 * last:.2g} % of the field."
     for channel, name in list(enumerate(scene.fields))[:_CHANNELS]:
         title = "Truth, prediction, error" + (f": {name}" if len(scene.fields) > 1 else "")
-        figure = figures.fields(scene, channel)
+        figure = draw_fields(scene, channel)
         pictures.append(Picture(f"fields-{name}", figure, title, ending if channel == 0 else ""))
         if scene.dims == 1 and not scene.steady:
-            figure = figures.space_time(scene, channel)
+            figure = draw_space_time(scene, channel)
             of_field = f" of {name}" if len(scene.fields) > 1 else ""
             pictures.append(
                 Picture(f"space-time-{name}", figure, f"The whole history{of_field} at once")
@@ -196,11 +194,8 @@ def _errors(run: Run, scores: Scores, others: Sequence[Scores]) -> Picture:
 def _spectra(run: Run, scores: Scores) -> list[Picture]:
     pictures = []
     for name, energy in list(scores.spectra["fields"].items())[:_CHANNELS]:
-        series = {
-            "truth": energy["truth"],
-            run.model_name: energy["model"],
-            "error": energy["error"],
-        }
+        series = {"truth": energy["truth"], run.model_name: energy["model"]}
+        series["error"] = energy["error"]
         if any(value is None for values in series.values() for value in values):
             continue
         of_field = f" of {name}" if len(scores.spectra["fields"]) > 1 else ""
@@ -228,20 +223,13 @@ def _html(
     page: Path,
 ) -> str:
     data, card, folder = run.data, run.data.card, run.results_folder or page.parent
-    environment = Environment(
-        loader=PackageLoader("fino.report"),
-        autoescape=select_autoescape(["html.j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2").render(
+    return look.template("report.html.j2").render(
         title=f"{run.model_name} on {card.title or card.name}",
         scores=scores,
         verdict=describe_verdict(scores),
-        asked=asked(data, scores),
-        tiles=tiles(run, scores),
-        film=None if scene.steady else filmstrip(scene),
+        asked=words.describe_task(data, scores),
+        tiles=words.headline_tiles(scores),
+        player=None if scene.steady else player_content(scene),
         field_gradient=gradient(look.FIELD_MAP),
         error_gradient=gradient(look.ERROR_MAP),
         pictures=[
@@ -249,11 +237,12 @@ def _html(
             for p, svg in drawings
         ],
         metrics=METRICS,
-        number=number,
+        number=words.number,
         comparison=_beside_rivals(comparison),
-        reach=about_reach(run),
-        steps=learned_steps(run.model),
+        reach=words.reach_bars(run),
+        steps=words.learned_steps(run.model),
         card=card,
-        commands=commands(card, scores.data["path"], scores.model, folder),
+        commands=words.reproduce_commands(card, scores.data["path"], scores.model, folder),
+        inspection=inspection_section(run.results_folder),
         version=fino.__version__,
     )

@@ -4,43 +4,32 @@ from __future__ import annotations
 
 import cmath
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fino.inspection.amplification import Amplification
-from fino.inspection.section import Section, WordTable, upper
-from fino.inspection.stability import Stability
+from fino.inspection.stability import ErrorBound, Stability
 
-if TYPE_CHECKING:
-    from fino.inspection.inspect import Inspection
+__all__ = [
+    "bound_rows",
+    "describe_samples",
+    "describe_stability",
+    "describe_waves",
+    "name_wave",
+    "verdict",
+]
 
-__all__ = ["stability_section"]
-
-
-def stability_section(found: Inspection) -> Section:
-    section = Section("Will it stay stable?")
-    if found.stability is None:
-        section.lines.append(upper(found.notes["stability"]) + ".")
-    else:
-        section.lines.extend(_measured(found.stability))
-        section.tables.append(_bound_table(found.stability))
-    if found.amplification is not None:
-        true = found.stability.true_amplification if found.stability else None
-        section.lines.extend(_waves(found.amplification, true))
-    reasons = {**found.notes, **(found.stability.notes if found.stability else {})}
-    for part in ("amplification", "true_constant", "layers"):
-        if part in reasons and not (part == "layers" and found.stability is None):
-            section.lines.append(f"Not measured: {reasons[part]}.")
-    if found.stability is not None:
-        section.lines.append(
-            f"All of it was measured at some states of the {found.stability.part} part: evidence, "
-            "not a proof. Errors are in units of each channel's spread."
-        )
-    return section
+#: Steps at which the bound and the growth are shown.
+_SHOWN = (1, 2, 5, 10, 20, 50, 100, 200)
 
 
-def _measured(stable: Stability) -> list[str]:
+def verdict(bound: ErrorBound) -> str:
+    """'useful' if the bound says something to the end of the held-out trajectories."""
+    return "useful" if bound.is_useful else "vacuous"
+
+
+def describe_stability(stable: Stability) -> list[str]:
+    """Errors, constants, the bound, and whether long rollouts stay in range."""
     bound = stable.bound
     lines = [
         f"One step from true histories is wrong by {stable.epsilon_mean:.2e} on average, "
@@ -59,17 +48,17 @@ def _measured(stable: Stability) -> list[str]:
         )
     steps, total = bound.useful_steps, len(bound.bound)
     lines.append(
-        f"Proposition 1, ε(C^K − 1)/(C − 1): {bound.verdict.upper()}. It stays below the spread "
+        f"Proposition 1, ε(C^K − 1)/(C − 1): {verdict(bound).upper()}. It stays below the spread "
         f"of the data ({bound.spread:.2g}) for {steps} of {total} steps; the measured error at "
         f"step {total} is {_number(bound.typical[-1])} (worst {_number(bound.measured[-1])}), the "
         f"bound {_number(bound.bound[-1])}."
     )
     if bound.grown is not None:
-        chosen = [j for j in (1, 2, 5, 10, 20, 50, 100) if j < len(stable.growth)]
+        chosen = [j for j in _SHOWN if j < len(stable.growth)]
         growth = ", ".join(f"{stable.growth[j]:.3g} over {j}" for j in chosen)
         lines.append(
-            f"Shaken, the step let an error in one frame grow by {growth} steps; summed up, that "
-            f"is {_number(bound.grown[-1])} at step {total}, below the spread for "
+            f"A small error in one frame grew at most by {growth} steps; summed up, that is "
+            f" {_number(bound.grown[-1])} at step {total}, below the spread for "
             f"{bound.grown_useful_steps} steps."
         )
     lines.append(_bounded(stable))
@@ -80,21 +69,21 @@ def _bounded(stable: Stability) -> str:
     run = stable.bounded
     far = f"{run.steps} steps, {run.steps // max(1, run.horizon)}× the data's own horizon"
     if run.first_left is None:
-        return (
-            f"All {run.trajectories} rollouts stayed within twice the range of the data for {far}."
-        )
+        who = "A rollout" if run.trajectories == 1 else f"All {run.trajectories} rollouts"
+        return f"{who} stayed within twice the range of the data for {far}."
     return (
         f"{run.trajectories - run.stayed} of {run.trajectories} rollouts left twice the range of "
         f"the data, the first at step {run.first_left} (asked for {far})."
     )
 
 
-def _waves(factors: Amplification, true: Amplification | None) -> list[str]:
+def describe_waves(factors: Amplification, true: Amplification | None = None) -> list[str]:
+    """Which waves grow, and which of them grow in the solver too."""
     about = ", ".join(f"{v:.3g}" for v in factors.state)
     growing = factors.unstable
     lead = f"Linearised about the constant state ({about}) on a periodic grid, "
     if growing:
-        named = ", ".join(f"k = {_wave(k)} (|λ| = {g:.4f})" for k, g in growing[:5])
+        named = ", ".join(f"k = {name_wave(k)} (|λ| = {g:.4f})" for k, g in growing[:5])
         more = f" and {len(growing) - 5} more" if len(growing) > 5 else ""
         waves = "1 wave grows" if len(growing) == 1 else f"{len(growing)} waves grow"
         lines = [f"{lead}{waves}: {named}{more}."]
@@ -106,8 +95,10 @@ def _waves(factors: Amplification, true: Amplification | None) -> list[str]:
     mine, exact = factors.modes_of(*wave), true.modes_of(*wave)
     if len(mine) and len(exact):
         pairs = [(one, mine[np.argmin(np.abs(mine - one))]) for one in exact]
-        told = "; ".join(f"{_factor(one)} became {_factor(close)}" for one, close in pairs)
-        lines.append(f"The longest wave, from the solver on this grid to the learned step: {told}.")
+        compared = "; ".join(f"{_factor(one)} became {_factor(close)}" for one, close in pairs)
+        lines.append(
+            f"The longest wave, from the solver on this grid to the learned step: {compared}."
+        )
         lasting = int((np.abs(mine) > 0.95).sum())
         if lasting > len(exact):
             lines.append(
@@ -125,14 +116,14 @@ def _beside_solver(factors: Amplification, true: Amplification) -> list[str]:
         mine = factors.modes_of(*k)
         learned = f", the learned step {abs(mine[0]):.4f}" if len(mine) else ""
         lines.append(
-            f"The solver itself grows waves, most k = {_wave(k)} by {growth:.4f}{learned}."
+            f"The solver itself grows waves, most k = {name_wave(k)} by {growth:.4f}{learned}."
         )
     limit = 1 + factors.tolerance
     waves = [tuple(int(i) for i in k) for k in true.wavenumbers]
     grown = [k for k in waves if len(factors.modes_of(*k)) and abs(factors.modes_of(*k)[0]) > limit]
     alone = [k for k in grown if abs(true.modes_of(*k)[0]) <= limit]
     if alone:
-        named = ", ".join(_wave(k) for k in alone)
+        named = ", ".join(name_wave(k) for k in alone)
         lines.append(
             f"Of {len(waves)} waves compared, the learned step alone grows {len(alone)}: "
             f"k = {named}."
@@ -140,23 +131,34 @@ def _beside_solver(factors: Amplification, true: Amplification) -> list[str]:
     return lines
 
 
-def _bound_table(stable: Stability) -> WordTable:
-    bound = stable.bound
+def bound_rows(bound: ErrorBound) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Columns and rows of the bound beside the measured error."""
     total = len(bound.bound)
-    chosen = sorted({k for k in (1, 2, 5, 10, 20, 50, 100, 200) if k <= total} | {total})
-    rows = []
-    for k in chosen:
-        row: list[Any] = [bound.typical[k - 1], bound.measured[k - 1], bound.bound[k - 1]]
-        if bound.grown is not None:
-            row.append(bound.grown[k - 1])
-        rows.append((str(k), *(_number(v) for v in row)))
-    columns: tuple[str, ...] = ("step K", "error, mean", "error, worst", "ε(C^K−1)/(C−1)")
+    series = {
+        "error, mean": bound.typical,
+        "error, worst": bound.measured,
+        "ε(C^K−1)/(C−1)": bound.bound,
+    }
     if bound.grown is not None:
-        columns = (*columns, "ε Σ growth")
-    return WordTable("The bound beside the measured error", columns, rows)
+        series["ε Σ growth"] = bound.grown
+    chosen = sorted({k for k in _SHOWN if k <= total} | {total})
+    rows = [(str(k), *(_number(values[k - 1]) for values in series.values())) for k in chosen]
+    return ("step K", *series), rows
 
 
-def _wave(k: tuple[int, ...]) -> str:
+def describe_samples(stable: Stability) -> str:
+    """What all of it rests on."""
+    return (
+        f"All of it was measured at some states of the {stable.part} part "
+        f"({_count(stable.single_steps, 'single step')} on "
+        f"{_count(stable.trajectories, 'sample')}, {_count(len(stable.constants), 'state')}, "
+        f"{_count(stable.bounded.trajectories, 'long rollout')}): evidence, not a proof. Errors "
+        "are in units of each channel's spread."
+    )
+
+
+def name_wave(k: tuple[int, ...]) -> str:
+    """3, or (3, 1) on a plane."""
     return str(k[0]) if len(k) == 1 else f"({', '.join(map(str, k))})"
 
 
@@ -166,3 +168,7 @@ def _factor(value: complex) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.2e}" if math.isfinite(value) else "∞"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

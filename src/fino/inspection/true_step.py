@@ -1,10 +1,10 @@
-"""The true solver, shaken: how much does the exact step stretch a small change?
+"""The true solver's own numbers: how much does the exact step stretch a small change?
 
     C_true ≥ max over small changes δ of ‖Φ(u + δ) − Φ(u)‖ / ‖δ‖
 
 A solver has no backward pass here, so this is a search among waves, noise and the learned step's
-own worst direction: a number from below.  It needs the solver's state, and where a saved frame
-does not hold it (shallow water saves the depth, not the flow) it says so.
+own worst direction: a number from below.  It needs the solver's state, which a saved frame may
+not hold: shallow water saves the depth, not the flow.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ import torch
 from torch import Tensor
 
 from fino.data.dataset import Dataset
+from fino.given import Given
 from fino.inspection.amplification import Amplification
+from fino.inspection.growth import cosine_waves
 from fino.inspection.step import size
 from fino.model.baselines import Solver
+from fino.model.rollout import take_step
 from fino.shapes import Field
 from fino.streams import torch_stream
 
-__all__ = ["TrueStep", "true_step"]
+__all__ = ["true_step"]
 
 #: A change this large, in units of a channel's spread, is small to the equation and large to
 #: the solver's own tolerance.
 _AMPLITUDE = 1e-3
 _WAVES = 12
+_NOISES = 4
 #: An answer that is further than this share of what went in from a wave is none.
 _NO_WAVE = 0.05
 
@@ -44,10 +48,15 @@ class TrueStep:
         """The largest growth found at some frames (b, c, *space): C is at least this."""
         largest = 0.0
         for i, frame in enumerate(frames.double()):
-            changes = [*self._waves(frame), *self._noise(frame)]
+            waves = [
+                cosine_waves(frame, _wavenumbers(n), axis) for axis, n in enumerate(frame.shape[1:])
+            ]
+            noise = torch.randn(_NOISES, *frame.shape, generator=torch_stream(0, "shake"))
+            changes = torch.cat([*waves, noise.double()])
             if directions is not None:
-                changes.append(directions[i].double())
-            largest = max(largest, float(self._growth(frame, torch.stack(changes)).max()))
+                changes = torch.cat([changes, directions[i : i + 1].double()])
+            grown = size(self._answer(frame, changes)) / size(changes)
+            largest = max(largest, float(grown.max()))
         return largest
 
     def amplification(self, state: Tensor) -> Amplification | None:
@@ -87,49 +96,25 @@ class TrueStep:
             return None
         return np.asarray(share.numpy().T)
 
-    def _growth(self, frame: Field, changes: Field) -> Tensor:
-        return size(self._answer(frame, changes)) / size(changes)
-
     def _answer(self, frame: Field, changes: Field) -> Field:
         """(Φ(u + aδ) − Φ(u)) / a for each change, all in units of the scale."""
         scale = self.scale.double().view(-1, *[1] * (frame.dim() - 1))
         root = changes.flatten(1).square().mean(dim=1).sqrt()
         amplitude = (_AMPLITUDE / root.clamp_min(1e-30)).view(-1, *[1] * frame.dim())
         together = torch.cat([frame[None], frame + amplitude * changes * scale])
-        after = self.solver(together[:, None]).double()
+        after = take_step(self.solver, Given(together[:, None])).double()
         return (after[1:] - after[:1]) / scale / amplitude
-
-    def _waves(self, frame: Field) -> list[Field]:
-        """One wave for each channel, axis and some wavenumbers."""
-        found = []
-        for axis, n in enumerate(frame.shape[1:]):
-            x = (torch.arange(n, dtype=torch.float64) + 0.5) / n
-            for k in _wavenumbers(n):
-                line = torch.cos(2 * math.pi * k * x + 0.3)
-                shape = [n if a == axis else 1 for a in range(frame.dim() - 1)]
-                for channel in range(frame.shape[0]):
-                    change = torch.zeros_like(frame)
-                    change[channel] = line.view(shape).expand(frame.shape[1:])
-                    found.append(change)
-        return found
-
-    def _noise(self, frame: Field) -> list[Field]:
-        generator = torch_stream(0, "shake")
-        return [torch.randn(frame.shape, generator=generator).double() for _ in range(4)]
 
 
 def true_step(data: Dataset, scale: Tensor) -> tuple[TrueStep | None, str]:
-    """The true step of the data, or None and the reason why there is none."""
+    """The true step of the data, or None and why: "no solver" or "state not in frames"."""
     solver = Solver.fit(data, data.history)
     if solver is None:
-        return None, f"there is no solver for {data.card.name} here that starts from its frames"
+        return None, "no solver"
     try:
-        solver(data.train.read([0], 0, 1))
+        take_step(solver, Given(data.train.read([0], 0, 1)))
     except ValueError:
-        return None, (
-            f"a saved frame of {data.card.name} ({', '.join(data.fields)}) does not hold the "
-            "solver's whole state, so the true step cannot be shaken"
-        )
+        return None, "state not in frames"
     return TrueStep(solver, scale), ""
 
 
