@@ -134,7 +134,7 @@ def _plan(
         number, batch = _count(len(tiles), "tile"), _count(plan.batch, "tile")
         said.append(f"{number} of up to {size} cells with a halo of {times(halo)}.")
         said.append(f"{_count(plan.steps_per_halo, 'step')} {rule}")
-        said.append(f"{batch} at once: as many as make {BATCH_CELLS} cells.")
+        said.append(f"{batch} at once: as many as stay within {BATCH_CELLS} cells.")
     return said
 
 
