@@ -59,10 +59,18 @@ def report(
     sample: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, str]:
-    """Write the page, its figures as files, and a movie if asked; says where they are.
+    """Write one HTML page about a run, and its figures as files; returns where they are.
 
-    A run that was not scored yet is scored first.  `rivals` are other evaluated runs on the same
-    data, set beside it in a table and in figures; `more` are pictures to show before the others.
+    A run that was not scored yet is scored first.
+
+    run_or_model    a run, its folder, a model, or the name of a pretrained model
+    data            the data, if the run cannot open its own; a model alone needs them
+    rivals          folders of other evaluated runs on the same data, set beside it
+    more            pictures to show before the others
+    out             the page; RUN/report.html if not given
+    movie           also write the rollout as this .gif or .mp4 file
+    sample          the test sample to draw
+    progress        called with the share that is done, 0 … 1
     """
     show = progress or (lambda share: None)
     run = find_run(run, data)
