@@ -34,4 +34,4 @@ class TwoStencils(nn.Module):
 fino.MODELS["two-stencils"] = TwoStencils
 data = fino.generate("advection", 20, points=64, frames=16, duration=0.2, beta=1.0, stride_space=2)
 run = fino.fit(fino.build("two-stencils", data), data, steps=20, out=tempfile.mkdtemp() + "/mine")
-print(f"sees {run.model.locality.radius[0]} cells;", fino.evaluate(run, data).verdict["sentence"])
+print(f"sees {run.model.locality.radius[0]} cells;", fino.evaluate(run)["nrmse"])

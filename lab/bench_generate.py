@@ -10,8 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fino.pde import PROBLEMS, Problem
-from fino.settings import did_you_mean
+from fino.pde import PROBLEMS, Problem, find_problem
 
 __all__ = ["Pace", "measure", "paces"]
 
@@ -36,23 +35,20 @@ class Pace:
 def paces(names: Sequence[str] | None, samples: int, seconds: float) -> Iterator[Pace]:
     """One pace after the other, for the named problems or all; unknown names are refused first."""
     chosen = list(names or PROBLEMS)
-    for name in chosen:
-        if name not in PROBLEMS:
-            raise ValueError(f"Unknown problem '{name}'. {did_you_mean(name, list(PROBLEMS))}")
+    problems = [find_problem(name)() for name in chosen]
     if samples < 1:
         raise ValueError(f"samples should be a positive number of trajectories, got {samples}.")
-    return (measure(PROBLEMS[name], samples, seconds) for name in chosen)
+    return (measure(problem, samples, seconds) for problem in problems)
 
 
 def measure(problem: Problem, samples: int, seconds: float) -> Pace:
     """Solve batches of `samples` until `seconds` have passed, at least one."""
-    settings = problem.settings()
-    grid, times = problem.grid(settings), problem.times(settings)
-    problem.solve(settings, grid, problem.draw(settings, grid, 0, [0]), times[:2])
+    grid, times = problem.grid, problem.times
+    problem.solve(times=times[:2])
     began, done = time.perf_counter(), 0
     while True:
         batch = range(done, done + samples)
-        problem.solve(settings, grid, problem.draw(settings, grid, 0, batch), times)
+        problem.solve(grid, problem.draw(grid, 0, batch), times)
         done += samples
         passed = time.perf_counter() - began
         if passed >= seconds:

@@ -8,20 +8,89 @@ happened; then it is asked about more processes than there are cores here.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-__all__ = ["CLUSTER", "RankCost", "on_paper", "rank_costs"]
+if TYPE_CHECKING:
+    from fino.inference.boxes import Box
+    from fino.inference.local import LocalStep
+    from fino.inference.process_group import ProcessGroup
+    from fino.inference.ranks import Decomposition
+
+__all__ = [
+    "CLUSTER",
+    "Costs",
+    "Expected",
+    "RankCost",
+    "Scaling",
+    "expect_cost",
+    "measure_costs",
+    "on_paper",
+    "predict_scaling",
+    "rank_costs",
+]
 
 #: An ordinary cluster: seconds a message, seconds a byte (10 gigabit Ethernet).
 CLUSTER = (3e-5, 1 / 1.25e9)
+#: Steps a halo that are weighed on paper.
+_STEPS_PER_HALO = (1, 2, 3, 4, 6, 8, 12, 16)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What stepping costs, in seconds: a call, a cell, a message, a byte sent.
+
+    time of a call  =  call + cell · cells      (fits a network on a CPU well)
+    """
+
+    call: float
+    cell: float
+    message: float = 1e-4
+    wire_byte: float = 1e-9
+
+    def compute(self, counts: list[int]) -> float:
+        """Seconds for windows of so many cells, a call each."""
+        return sum(self.call + self.cell * count for count in counts)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one way of stepping and exchanging costs a rank, in seconds a step.
+
+    seconds(k)  =  ( compute(k) + messages · message + bytes(k) · wire_byte ) / k    in turn
+    seconds(k)  =  ( max(inner(k), exchange(k)) + shell(k) ) / k                     overlap
+    """
+
+    steps_per_halo: int
+    overlap: bool
+    seconds: float
+    halo_seconds: float
+    halo_bytes: float
+    extra: float
+
+    @property
+    def halo_share(self) -> float:
+        """The share of a step that the processes spend on the halo and do not hide."""
+        return self.halo_seconds / self.seconds
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What so many processes would bring, on paper."""
+
+    ranks: int
+    mesh: tuple[int, ...]
+    choice: Expected
+    efficiency: float
 
 
 @dataclass(frozen=True)
@@ -70,71 +139,165 @@ def rank_costs(
 
 def on_paper(
     costs: dict[str, float], points: int, most: int = 1024, network: tuple[float, float] = CLUSTER
-) -> list[Any]:
+) -> list[Scaling]:
     """Strong scaling of a square field over 1 … `most` processes joined by a network."""
-    from fino.inference.costs import Costs
-    from fino.inference.local import local_stepper
-    from fino.inference.plan_ranks import predict_scaling
+    from fino.inference.local import local_step
     from lab.bench_tiles import bench_model
 
-    step = local_stepper(bench_model(), (points, points))
+    step = local_step(bench_model(), (points, points))
     known = replace(Costs(**costs), message=network[0], wire_byte=network[1])
     return predict_scaling(step, known, channels=1, most=most)
+
+
+def predict_scaling(
+    step: LocalStep, costs: Costs, *, channels: int, most: int = 1024
+) -> list[Scaling]:
+    """Strong scaling of this domain over 1, 2, 4 … processes, as far as blocks carry a halo."""
+    from fino.inference.boxes import cells
+
+    single = costs.compute([cells(step.domain.whole)])
+    found = []
+    for power in range(int(math.log2(most)) + 1):
+        try:
+            mesh, best = cheapest(step, 2**power, costs, channels)
+        except ValueError:
+            break
+        found.append(Scaling(2**power, mesh, best, single / (2**power * best.seconds)))
+    return found
+
+
+def cheapest(
+    step: LocalStep, ranks: int, costs: Costs, channels: int, steps: int = 16
+) -> tuple[tuple[int, ...], Expected]:
+    """The mesh with the least halo, and the cheapest steps a halo and overlap on it."""
+    from fino.inference.ranks import Decomposition, decompose
+
+    mesh = decompose(step, ranks, 1).mesh
+    ways = [
+        expect_cost(step, Decomposition(mesh, k, overlap), costs, channels)
+        for k in _STEPS_PER_HALO
+        if k == 1 or (k <= steps and mesh.carries(step.locality.halo(k)))
+        for overlap in ((False, True) if ranks > 1 else (False,))
+    ]
+    # Ways that cost the same to rounding: the one with the fewest steps a halo.
+    best = min(ways, key=lambda way: (float(f"{way.seconds:.6g}"), way.steps_per_halo))
+    return mesh.shape, best
+
+
+def expect_cost(step: LocalStep, cut: Decomposition, costs: Costs, values: int) -> Expected:
+    """The cost for the rank with the largest window, `values` numbers in a cell."""
+    from fino.inference.boxes import cells
+
+    mesh, k = cut.mesh, cut.steps_per_halo
+    halo = step.locality.halo(k)
+    windows = [cells(mesh.domain.grow(mesh.block(rank), halo)) for rank in range(mesh.ranks)]
+    rank = windows.index(max(windows))
+    block = mesh.block(rank)
+    sent = (windows[rank] - cells(block)) * min(k, step.history) * values * 4
+    messages = sum(count > 1 for count in mesh.shape)
+    exchange = messages * costs.message + sent * costs.wire_byte
+
+    def counts(boxes: list[Box]) -> list[int]:
+        return [cells(window) for box in boxes for window in step.windows(box, k)[:-1]]
+
+    if cut.overlap:
+        inner, shell = mesh.inner_and_shell(rank, halo)
+        early, late = costs.compute(counts(inner)), costs.compute(counts(shell))
+        total, boxes = max(early, exchange) + late, inner + shell
+        waited = max(0.0, exchange - early)
+    else:
+        boxes = [block]
+        total, waited = costs.compute(counts(boxes)) + exchange, exchange
+    extra = sum(counts(boxes)) / (k * cells(block)) - 1
+    return Expected(k, cut.overlap, total / k, waited / k, sent / k, extra)
+
+
+def measure_costs(step: LocalStep, channels: int, tile: tuple[int, ...], repeats: int = 3) -> Costs:
+    """A call and a cell from timing a small window and that of a `tile` on this machine.
+
+    Cells of a window that leaves the cache cost more: ask with the tile that will be used.
+    """
+    small, large = (1,) * step.domain.dims, tile
+    (few, a), (many, b) = (_seconds(step, channels, size, repeats) for size in (small, large))
+    if many == few or b <= a:
+        return Costs(0.0, b / many)
+    cell = (b - a) / (many - few)
+    return Costs(max(0.0, a - cell * few), cell)
+
+
+def _seconds(
+    step: LocalStep, channels: int, tile: tuple[int, ...], repeats: int
+) -> tuple[int, float]:
+    """Cells of the window of a tile of about this size, and seconds to step it."""
+    import torch
+
+    from fino.inference.boxes import cells, shape
+    from fino.inference.tiles import compute
+
+    domain = step.domain
+    box = tuple(
+        (0, min(n, -(-size // s) * s))
+        for n, size, s in zip(domain.points, tile, domain.stride, strict=True)
+    )
+    window = step.windows(box, 1)[0]
+    blank = torch.zeros(step.history, channels, *shape(window))
+    times = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        list(compute(step, [box], [0], range(1), lambda *_: blank, lambda *_: None))
+        times.append(time.perf_counter() - start)
+    return cells(window), min(times[1:])
 
 
 def work(points: int, steps: int, steps_per_halo: int | None, answer: str) -> None:
     """What every process of a job does; the first writes what was found."""
     import torch
+    import torch.distributed as dist
 
-    from fino.allocator import keep_freed_memory
-    from fino.inference.costs import measured
-    from fino.inference.decomposed import rollout_share
-    from fino.inference.local import local_stepper
-    from fino.inference.mesh import best_mesh
-    from fino.inference.plan_ranks import plan_ranks
-    from fino.inference.processes import alone_or_joined
-    from fino.inference.tiles import shape
+    from fino.inference.boxes import shape
+    from fino.inference.local import local_step
+    from fino.inference.process_group import ProcessGroup, is_launched, join_group
+    from fino.inference.ranks import decompose, rollout_ranks
+    from fino.machine import keep_freed_memory
     from lab.bench_tiles import bench_model
 
     torch.set_num_threads(1)
     keep_freed_memory()
     model = bench_model()
     history = torch.randn(1, 1, points, points, generator=torch.Generator().manual_seed(0))
-    step = local_stepper(model, (points, points))
-    with alone_or_joined("gloo") as company:
-        message, byte = _wire(company)
-        in_cache = measured(step, 1, (256, 256))
-        block = shape(best_mesh(step.domain, company.size, step.locality.halo()).block(0))
-        costs = replace(measured(step, 1, block), message=message, wire_byte=byte)
-        costs = type(costs)(**company.agree(asdict(costs)))
-        plan = plan_ranks(
-            step, company.size, costs, channels=1, steps=steps, steps_per_halo=steps_per_halo
-        )
-        rollout_share(company, model, history, 2, plan=plan)
-        share = rollout_share(company, model, history, steps, plan=plan, every=steps)
-    best = plan.best
-    if company.rank == 0 and best is not None:
+    step = local_step(model, (points, points))
+    alone = nullcontext(ProcessGroup(0, 1, dist.HashStore()))
+    with join_group("gloo") if is_launched() else alone as group:
+        message, byte = _wire(group)
+        cut = decompose(step, group.size, steps, steps_per_halo=steps_per_halo)
+        in_cache = measure_costs(step, 1, (256, 256))
+        costs = measure_costs(step, 1, shape(cut.mesh.block(0)))
+        rollout_ranks(group, model, history, 2, cut)
+        share = rollout_ranks(group, model, history, steps, cut, every=steps)
+    if group.rank == 0:
+        costs = replace(costs, message=message, wire_byte=byte)
+        expected = expect_cost(step, cut, costs, 1)
         found = RankCost(
-            ranks=company.size,
-            mesh=plan.mesh.shape,
-            steps_per_halo=plan.steps_per_halo,
-            overlap=plan.overlap,
+            ranks=group.size,
+            mesh=cut.mesh.shape,
+            steps_per_halo=cut.steps_per_halo,
+            overlap=cut.overlap,
             seconds=share.seconds / steps,
             halo_share=share.halo_share,
-            extra=best.extra,
-            expected_seconds=best.seconds,
-            expected_halo_share=best.halo_share,
+            extra=expected.extra,
+            expected_seconds=expected.seconds,
+            expected_halo_share=expected.halo_share,
             costs=asdict(in_cache),
         )
         Path(answer).write_text(json.dumps(asdict(found)))
 
 
-def _wire(company: Any) -> tuple[float, float]:
+def _wire(group: ProcessGroup) -> tuple[float, float]:
     """Seconds a message and seconds a byte between the first two processes."""
     import torch
     import torch.distributed as dist
 
-    if company.size == 1:
+    if group.size == 1:
         return 0.0, 0.0
     seconds = []
     for numbers in (16, 2**20):
@@ -143,8 +306,8 @@ def _wire(company: Any) -> tuple[float, float]:
         for _ in range(12):
             dist.barrier()
             begin = time.perf_counter()
-            if company.rank < 2:
-                other = 1 - company.rank
+            if group.rank < 2:
+                other = 1 - group.rank
                 both = [dist.P2POp(dist.isend, mine, other), dist.P2POp(dist.irecv, theirs, other)]
                 for message in dist.batch_isend_irecv(both):
                     message.wait()

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fino.allocator import keep_freed_memory
+from fino.machine import keep_freed_memory
 from fino.model import MODELS
 from fino.model.cost import multiply_adds, parameters
 from lab.textbook_fno import TextbookFNO

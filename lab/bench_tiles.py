@@ -101,7 +101,7 @@ def measure(start: Path, tile: int | None, steps: int, threads: int | None) -> T
     import torch
 
     import fino
-    from fino.allocator import keep_freed_memory
+    from fino.machine import keep_freed_memory
 
     if threads is not None:
         torch.set_num_threads(threads)

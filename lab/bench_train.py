@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import fino
-from fino.allocator import keep_freed_memory
 from fino.data.dataset import Dataset
 from fino.durable import whole_file, write_whole
+from fino.machine import keep_freed_memory
 from fino.settings import did_you_mean
 
 __all__ = ["TASKS", "Outcome", "Task", "bench_train", "draw_outcomes"]
@@ -193,7 +193,7 @@ def _trained(
     progress: Callable[[str, float], None] | None,
 ) -> Any:
     """A finished run, going on with one that was interrupted."""
-    from fino.training.run import resume
+    from fino.training.fit import resume
 
     def show(happened: Any) -> None:
         if progress is not None:

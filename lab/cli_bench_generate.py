@@ -31,7 +31,7 @@ def generate(
     """
     from fino.cli.console import progress, say_json, table
     from fino.pde import PROBLEMS
-    from fino.pde.integrate import cores
+    from fino.pde.problem import cores
     from lab.bench_generate import paces
 
     count = len(problem or PROBLEMS)

@@ -36,7 +36,7 @@ def ship(
         Print the card as JSON.
     """
     from fino.cli.console import say, say_json
-    from fino.model.pretrained import PRETRAINED
+    from fino.training.run import PRETRAINED
     from lab.ship import ship as shipped
 
     folder = shipped(run, name, limits, overwrite=overwrite)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.evaluation.evaluate import evaluate
-from fino.evaluation.runs import Subject, check_fit, read_json
 from fino.metrics.scores import Scores
 from fino.model.baselines import Persistence
-from fino.model.pretrained import on_shelf, plan_again, solved
-from fino.model.store import load
+from fino.model.pretrained import plan_again, solve_samples
+from fino.training.run import PRETRAINED, Run, find_run
 
 __all__ = ["LOST", "Far", "far", "horizons", "longer", "runs_in"]
 
@@ -56,13 +55,13 @@ def longer(card: Card, times: int, samples: int, progress: Progress | None = Non
         raise ValueError(f"times should be 1 or more, got {times}.")
     frames, duration = int(known["frames"]), float(known["duration"])  # type: ignore[arg-type]
     again = plan_again(card, frames=times * (frames - 1) + 1, duration=times * duration)
-    return solved(again, card.split.samples("test")[:samples], progress)
+    return solve_samples(again, card.split.samples("test")[:samples], progress)
 
 
 def runs_in(folder: str | Path) -> dict[str, Path]:
     """The runs of a `fino run` folder by name, a run itself, or a pretrained model."""
     folder = Path(folder)
-    if on_shelf(folder) is not None:
+    if not folder.exists() and str(folder) in PRETRAINED:
         return {"fino-shipped": folder}
     if (folder / "model").is_dir():
         return {folder.name: folder}
@@ -77,31 +76,25 @@ def horizons(
 ) -> dict[str, Scores]:
     """The scores of every run over the longer time, and of the guess that nothing changes."""
     show = progress or (lambda share: None)
-    cards = {name: _card(run) for name, run in runs.items()}
+    opened = {name: find_run(run) for name, run in runs.items()}
+    cards = {name: run.data_card for name, run in opened.items()}
     card = next(iter(cards.values()))
     for name, other in cards.items():
         if (other.name, other.parameters, other.seed) != (card.name, card.parameters, card.seed):
             raise ValueError(f"{name} learned from other data than {next(iter(cards))}.")
     data = longer(card, times, samples, lambda share: show(share / 2))
-    subjects = {name: _subject(run, data) for name, run in runs.items()}
-    subjects["persistence"] = Subject(Persistence(data.grid), data, "persistence")
     found = {}
-    for name, subject in subjects.items():
-        found[name] = evaluate(subject, baselines=False)
-        show((1 + len(found) / len(subjects)) / 2)
+    for name, run in opened.items():
+        found[name] = _score(run, data)
+        show((1 + len(found) / (len(opened) + 1)) / 2)
+    found["persistence"] = evaluate(Persistence(data.grid), data, baselines=False)
+    show(1.0)
     return found
 
 
-def _card(run: Path) -> Card:
-    shelved = on_shelf(run)
-    return shelved.data if shelved is not None else Card(**read_json(run / "data.json")["card"])
-
-
-def _subject(run: Path, data: Dataset) -> Subject:
-    shelved = on_shelf(run)
-    model = shelved.load() if shelved is not None else load(run / "model")
-    check_fit(model, data)
-    if shelved is not None:
-        return Subject(model, data, model.settings.model)
-    training = read_json(run / "settings.json")
-    return Subject(model, data, model.settings.model, training=training)
+def _score(run: Run, data: Dataset) -> Scores:
+    """The model alone on the longer data, so that the run's folder keeps its own scores."""
+    scores = evaluate(run.model, data, baselines=False)
+    if run.is_shipped:
+        return scores
+    return replace(scores, model={**scores.model, "training": run.recorded_settings})

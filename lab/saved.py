@@ -21,9 +21,9 @@ from typing import Any
 
 from fino.durable import write_whole
 from fino.evaluation.compare import Comparison, Row, compare
-from fino.evaluation.runs import read_json
 from fino.metrics.scores import Scores
-from fino.model.pretrained import PRETRAINED
+from fino.training.run import PRETRAINED
+from fino.training.run_data import read_json
 
 __all__ = [
     "RESULTS",
@@ -124,7 +124,8 @@ def families(cases: Iterable[str]) -> dict[str, list[str]]:
 
 def shipped_scores() -> dict[str, Scores]:
     """The scores of the shipped models of the paper's tasks, in its order."""
-    return {task: Scores.load(PRETRAINED[task].folder) for task in TASKS if task in PRETRAINED}
+    found = {task: PRETRAINED[task].scores for task in TASKS if task in PRETRAINED}
+    return {task: scores for task, scores in found.items() if scores is not None}
 
 
 def comparisons() -> dict[str, tuple[Comparison, ...]]:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from fino.data.card import Card
-from fino.evaluation.runs import read_json
 from fino.metrics.scores import Score, Scores
 from fino.model import pretrained
 from fino.model.emulator import Emulator
 from fino.model.pretrained import CARD, FORMAT
 from fino.model.store import CONFIG, WEIGHTS, load, model_hash, write_folder
+from fino.report.score_words import describe_verdict
+from fino.training.run_data import read_json
 
 __all__ = ["LARGEST", "card_of", "ship"]
 
@@ -32,7 +33,7 @@ LARGEST = 2_000_000
 def ship(
     run: str | Path, name: str, limits: Sequence[str] = (), *, overwrite: bool = False
 ) -> Path:
-    """Copy a scored run's best model to the shelf, with its card; returns the new folder.
+    """Copy a scored run's best model into the package, with its card; returns the new folder.
 
     `limits` are sentences: where the model is known to fail.
     """
@@ -42,7 +43,7 @@ def ship(
     for words in limits:
         if not words.endswith("."):
             raise ValueError(f"a limit should be a sentence with a full stop, got '{words}'.")
-    folder = pretrained.SHELF / name
+    folder = pretrained.WEIGHTS / name
     if folder.exists() and not overwrite:
         raise ValueError(f"There is a pretrained model '{name}' already. Pass --overwrite.")
     if not (run / "model").is_dir():
@@ -87,7 +88,7 @@ def card_of(run: Path, scores: Scores, limits: Sequence[str] = ()) -> dict[str, 
                 baseline: {m: _plain(values[m]) for m in ("rmse", "nrmse") if m in values}
                 for baseline, values in scores.baselines.items()
             },
-            "sentence": scores.verdict["sentence"],
+            "sentence": describe_verdict(scores),
         },
         "cost": {
             "cpu_minutes": None if spent is None else float(f"{spent / 60:.3g}"),
@@ -125,7 +126,7 @@ def _limits(model: Emulator, scores: Scores) -> list[str]:
     step = "" if model.settings.steady else f" and a time step of {model.settings.dt:.4g}"
     known = [f"It knows data of the kind on its card, on cells of {spacing}{step}, and no others."]
     baselines = scores.verdict["baselines"].values()
-    return known if all(f["beaten"] for f in baselines) else [*known, scores.verdict["sentence"]]
+    return known if all(f["beaten"] for f in baselines) else [*known, describe_verdict(scores)]
 
 
 def _reach(model: Emulator) -> dict[str, Any]:

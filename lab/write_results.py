@@ -11,11 +11,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from fino.evaluation.runs import subject_from_shelf
 from fino.metrics.scores import Scores
-from fino.model.pretrained import PRETRAINED
 from fino.report.page import scene_of
 from fino.report.scene import Scene
+from fino.training.run import PRETRAINED
 from lab.results_figures import (
     Dot,
     error_and_cost,
@@ -83,14 +82,14 @@ def _scenes(
     # Measured data first: a wrong folder should be told before minutes of solving.
     for number, task in enumerate(sorted(models, key=lambda task: task != "climate")):
         try:
-            subject = subject_from_shelf(
-                PRETRAINED[task], climate if task == "climate" else None, samples=1
-            )
+            run = PRETRAINED[task]
+            given = climate if task == "climate" else None
+            run = run.with_data(run.test_data(samples=1) if given is None else given)
         except ValueError:
             if task != "climate" or climate is not None:
                 raise
             continue
-        found[task] = scene_of(subject)
+        found[task] = scene_of(run)
         if progress:
             progress((number + 1) / len(models))
     return {task: found[task] for task in models if task in found}

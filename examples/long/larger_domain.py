@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import fino
-from fino.report.movie import movie
+from fino.report.movie import write_movie
 from fino.report.scene import Scene
 
 ask = argparse.ArgumentParser()
@@ -40,7 +40,7 @@ if not (asked.out / "model").exists():
     model = fino.build("fino", small, width=16, levels=1, history=4, coordinates=False)
     fino.fit(model, small, minutes=asked.minutes, noise=0.01, out=asked.out)
 model = fino.load(asked.out / "model")
-parts = [(s.history, s.future) for s in small.test.with_history(SHOWN)]
+parts = [(s.history, s.future) for s in small.with_history(SHOWN).test]
 errors = [nrmse(fino.rollout(model, h, len(f)).numpy(), f.numpy()) for h, f in parts]
 print(f"64²: nRMSE {np.mean(errors):.4f} over {len(errors)} test samples")
 
@@ -68,4 +68,4 @@ scene = Scene(
     fields=large.fields,
     model="FINO trained on 64²",
 )
-print(movie(scene, asked.out / "large.gif"))
+print(write_movie(scene, asked.out / "large.gif"))

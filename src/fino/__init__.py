@@ -2,7 +2,7 @@
 
 The plan of the house, downstairs first; every room imports only from rooms below it.
 
-    ground       grid · shapes · given · locality · streams · settings
+    ground       grid · shapes · given · locality · streams · settings · machine
     metrics      how wrong a prediction is
     pde          the truth: problems and their solvers
     data         the shelves: cards, files, splits, windows
@@ -30,18 +30,21 @@ _HOME = {
     "Fino": "model.fino",
     "METRICS": "metrics",
     "MODELS": "model",
+    "PRETRAINED": "training.run",
     "PROBLEMS": "pde",
     "Run": "training.run",
     "build": "model.build",
     "evaluate": "evaluation.evaluate",
-    "fit": "training.run",
+    "find_run": "training.run",
+    "fit": "training.fit",
     "from_array": "data.arrays",
     "generate": "data.generate",
     "inspect": "inspection.inspect",
     "load": "model.store",
     "open": "data.open",
-    "pretrained": "model.pretrained",
-    "rollout": "inference.rollout",
+    "pretrained": "training.run",
+    "report": "report",
+    "rollout": "training.run",
     "save": "model.store",
     "update": "inference.update",
 }
@@ -50,6 +53,8 @@ __all__ = [*_HOME, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "report":  # the room itself can be called
+        return import_module("fino.report")
     if name in _HOME:
         return getattr(import_module(f"fino.{_HOME[name]}"), name)
     raise AttributeError(f"module 'fino' has no attribute '{name}'")

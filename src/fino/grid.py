@@ -22,9 +22,12 @@ BOUNDARIES = ("periodic", "dirichlet", "neumann", "reflect")
 
 @dataclass(frozen=True)
 class Grid:
-    """A regular grid of `points` over `extent`, with a `boundary` for each axis.
+    """A regular grid: Grid((128,), ((0.0, 1.0),), ("periodic",)) is a unit interval of 128 cells.
 
-    Grid((128,), ((0.0, 1.0),), ("periodic",)) is a unit interval of 128 cells.
+    points      cells along each axis
+    extent      the (low, high) edges along each axis, in units of length; low may be the larger
+    boundary    one of `BOUNDARIES` for each axis
+    offset      where points lie in their cells, for each axis: 0.5 the centre (default), 0 the edge
     """
 
     points: tuple[int, ...]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fino.metrics import METRICS
-from fino.metrics.bootstrap import interval, resampled
+from fino.metrics.bootstrap import interval, resample
 
 SPACES = [(32,), (24, 26), (26, 4, 5)]
 
@@ -72,7 +72,7 @@ def test_the_interval_holds_the_score_and_is_repeatable(name):
     value = metric.join(values).mean().item()
     assert low <= value <= high
     assert interval(metric, values) == (low, high)
-    assert resampled(metric, values, draws=3).shape == (3,)
+    assert resample(metric, values, draws=3).shape == (3,)
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -1,4 +1,4 @@
-"""Small files in every format that others use, made here."""
+"""Small files in every format that fino opens."""
 
 from collections.abc import Callable
 from pathlib import Path

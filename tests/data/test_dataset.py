@@ -1,12 +1,18 @@
 """Data sets in memory: order, parts, strides, windows, scaling."""
 
+import ast
+import inspect
+import itertools
+import pickle
+import textwrap
+
 import numpy as np
 import pytest
 import torch
 
 import fino
-from fino.data.card import Card
-from fino.data.split import split_by_rule
+from fino.data.card import Card, Cost
+from fino.data.split import Split, split_by_rule
 from fino.model.scaling import fit_frames, fit_increments
 from fino.training.batch import windows
 
@@ -63,6 +69,20 @@ def test_parts_read_their_own_samples_and_cut_history_from_future():
     assert np.array_equal(data.train.read([1, 0], 5, 3).numpy(), u[[4, 3], 5:8])
     assert np.array_equal(data.test.all().numpy(), u[:2])
     assert [s.index for s in data.test] == [0, 1]
+    assert sample.given.history.shape == (1, 10, 2, 16)
+
+
+def test_what_a_model_is_given_begins_where_the_task_does_or_at_any_frame():
+    u = numbered()
+    part = dataset().train
+    given, future = part.begin([0, 4], history=3)
+    assert np.array_equal(given.history, u[[3, 7], 7:10]) and np.array_equal(future, u[[3, 7], 10:])
+    given, future = part.begin([1], history=12)
+    assert np.array_equal(given.history, u[[4], :12]) and np.array_equal(future, u[[4], 12:])
+    given, future = part.window([1], start=5, history=2, steps=3)
+    assert np.array_equal(given.history, u[[4], 5:7]) and np.array_equal(future, u[[4], 7:10])
+    with pytest.raises(ValueError, match="history 21 leaves nothing to predict in trajectories of"):
+        part.begin([0], history=21)
 
 
 def test_how_many_frames_are_shown_is_a_fact_of_the_card():
@@ -216,6 +236,28 @@ def test_scaling_does_not_depend_on_how_many_values_are_looked_at_at_a_time(monk
     steps = fit_increments(data.train)
     assert steps.mean.tolist() == pytest.approx(changes.mean(dim=(0, 1, 3)).tolist())
     assert steps.std.tolist() == pytest.approx(changes.std(dim=(0, 1, 3), unbiased=False).tolist())
+
+
+def test_the_card_builds_its_grid_once_and_a_changed_card_has_its_own():
+    card = dataset().card
+    assert card.grid is card.grid and "grid" not in card.model_dump()
+    for again in (pickle.loads(pickle.dumps(card)), Card.from_json(card.to_json()), card.changed()):
+        assert again == card and again.grid == card.grid
+    assert card.changed(points=(32,)).grid.points == (32,)
+    assert card.strided(2, 1).grid.points == (8,)
+
+
+def test_every_fact_of_card_and_split_is_explained_where_it_is_declared():
+    for kind in (Card, Cost, Split):
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+        assert isinstance(body, ast.ClassDef)
+        explained = {
+            fact.target.id
+            for fact, words in itertools.pairwise(body.body)
+            if isinstance(fact, ast.AnnAssign) and isinstance(fact.target, ast.Name)
+            if isinstance(words, ast.Expr) and isinstance(words.value, ast.Constant)
+        }
+        assert explained == set(kind.model_fields)
 
 
 def test_a_card_goes_to_json_and_back_and_reads_as_a_page():

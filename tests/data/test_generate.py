@@ -1,4 +1,4 @@
-"""Making data: reproducible, strided, resumable, and never over somebody's file."""
+"""Generating data: reproducible, strided, resumable, and never over somebody's file."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fino
-from fino.data import generate as making
+from fino.data import generate as generating
 from fino.data.card import Card
 from fino.data.store import read_native
 
@@ -24,7 +24,7 @@ def digest(path: Path) -> str:
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    monkeypatch.setattr(making, "_SHARD_SAMPLES", 3)
+    monkeypatch.setattr(generating, "_SHARD_SAMPLES", 3)
 
 
 def test_the_same_seed_gives_the_same_data_in_memory_and_on_disk(wave, tmp_path, small_shards):
@@ -101,7 +101,7 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(wave, tmp_path,
     assert not (tmp_path / "a.h5.parts").exists()
 
 
-def test_a_damaged_shard_is_made_again(wave, tmp_path, small_shards):
+def test_a_damaged_shard_is_solved_again(wave, tmp_path, small_shards):
     def stop(share):
         if share > 0.7:
             raise KeyboardInterrupt
@@ -131,20 +131,20 @@ def test_mistakes_are_answered_in_one_line(wave, tmp_path):
         fino.generate(wave, samples=2, burst=4)
 
 
-_MAKE = """
+_GENERATE = """
 import sys, time
 sys.path.insert(0, {tests!r})
 from conftest import Wave
-from fino.data import generate as making
-making._SHARD_SAMPLES = 2
+from fino.data import generate as generating
+generating._SHARD_SAMPLES = 2
 def slowly(share): time.sleep(0.003)
-making.generate(Wave(), samples=40, seed=0, out=sys.argv[1], progress=slowly)
+generating.generate(Wave(), samples=40, seed=0, out=sys.argv[1], progress=slowly)
 """
 
 
 def kill_at_random(tmp_path: Path, kills: int) -> None:
-    """Kill the making of a file again and again, at random moments of its life."""
-    script = _MAKE.format(tests=str(Path(__file__).parent))
+    """Kill the process that writes a file again and again, at random moments of its life."""
+    script = _GENERATE.format(tests=str(Path(__file__).parent))
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", script]
     began = time.monotonic()

@@ -7,6 +7,7 @@ import pytest
 
 import fino
 from fino.data.lightcone import light_cone
+from fino.report.plan_words import describe_light_cone
 
 
 def sliding(cells: float, points: int = 128, frames: int = 41, samples: int = 12):
@@ -28,7 +29,7 @@ def test_the_card_is_believed_where_it_knows(wave):
     cone = light_cone(data)
     assert cone.source == "card" and cone.cells == (0.5 * 0.2 * 16,)
     assert cone.length == pytest.approx(0.1)
-    assert cone.sentence == (
+    assert describe_light_cone(cone, data) == (
         "the data move 1.6 cells a step (0.1 in length), by the card's wave speed."
     )
     assert light_cone(data.strided(time=2)).cells == (3.2,)
@@ -39,7 +40,7 @@ def test_steady_data_need_every_reach_there_is():
     data = fino.from_array(u, dt=1, extent=(0, 1), boundary="dirichlet", steady=True)
     cone = light_cone(data)
     assert cone.source == "steady" and cone.cells == (math.inf, math.inf)
-    assert "no finite reach is enough" in cone.sentence
+    assert "no finite reach is enough" in describe_light_cone(cone, data)
 
 
 @pytest.mark.parametrize("cells", [25.6, -25.6, 0.3, 3.0, 50.0])

@@ -1,4 +1,4 @@
-"""Files of others' making open as they come; what cannot be opened is answered in one line."""
+"""Foreign files open as they come; what cannot be opened is answered in one line."""
 
 import random
 from pathlib import Path
@@ -10,7 +10,7 @@ import samples
 from samples import noise
 
 import fino
-from fino.data.export import export_pdebench
+from fino.data.pdebench import export_pdebench
 
 
 def test_the_tensor_layout_is_read_with_its_facts(tmp_path):

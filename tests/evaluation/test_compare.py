@@ -170,8 +170,10 @@ def test_real_runs_compare_by_their_folders(make_run, make_waves, tmp_path):
         "best-lag",
         "climatology",
         "training-mean",
+        "nearest-trajectory",
+        "blended-trajectories",
     }
-    with pytest.raises(ValueError, match="There is no run at"):
+    with pytest.raises(ValueError, match="There is no run, model or shipped model"):
         compare([tmp_path / "none"])
     with pytest.raises(ValueError, match="at least one run"):
         compare([])

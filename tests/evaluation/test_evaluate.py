@@ -11,7 +11,8 @@ from fino.data.store import save as save_data
 from fino.evaluation.evaluate import evaluate
 from fino.metrics import METRICS
 from fino.metrics.scores import Scores
-from fino.training.shelf import describe_data
+from fino.report.score_words import describe_verdict
+from fino.training.run_data import describe_data
 
 
 class Shift:
@@ -40,8 +41,11 @@ def test_the_exact_step_is_perfect_and_beats_every_baseline(make_waves):
     scores = evaluate(Shift(), make_waves())
     assert scores["rmse"].value < 1e-6
     assert scores["correlation_time"].value == 4
-    assert all(baseline["nrmse"].value > 0.1 for baseline in scores.baselines.values())
-    assert "beats every baseline" in scores.verdict["sentence"]
+    # Waves of one shape and any phase are found in the training part: lookups come near.
+    looked_up = {"nearest-trajectory", "blended-trajectories"}
+    others = [scores.baselines[name] for name in set(scores.baselines) - looked_up]
+    assert all(baseline["nrmse"].value > 0.1 for baseline in others)
+    assert "beats every baseline" in describe_verdict(scores)
     assert scores.verdict["baselines"]["persistence"]["certainty"] == 1.0
 
 
@@ -49,7 +53,7 @@ def test_predicting_zero_has_relative_error_one(make_waves):
     model = Silence()
     scores = evaluate(model, make_waves())
     assert scores["nrmse"].value == pytest.approx(1.0, abs=1e-6)
-    assert "does not beat" in scores.verdict["sentence"]
+    assert "does not beat" in describe_verdict(scores)
     # Eight frames: four are shown, the last two of them to this model; four are predicted.
     assert (scores.data["shown"], scores.data["steps"]) == (4, 4)
     assert {shape[1] for shape in model.seen} == {2}
@@ -109,7 +113,7 @@ def test_a_rollout_that_blows_up_is_said_to(make_waves, tmp_path):
     scores = evaluate(Bomb(), make_waves(), out=tmp_path / "scores.json")
     assert scores.diverged == scores.data["samples"]
     assert math.isinf(scores["nrmse"].value)
-    assert "diverges" in scores.verdict["sentence"]
+    assert "diverges" in describe_verdict(scores)
     content = json.loads((tmp_path / "scores.json").read_text())
     assert content["metrics"]["nrmse"]["value"] is None
     assert math.isinf(Scores.load(tmp_path / "scores.json")["nrmse"].value)
@@ -189,7 +193,7 @@ def refused(thing, data=None, **options):
 
 
 def test_broken_runs_are_answered_in_one_line(make_run, tmp_path):
-    assert "There is no run at" in refused(tmp_path / "nothing")
+    assert "There is no run, model or shipped model" in refused(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
     assert "it has no model" in refused(tmp_path / "empty")
     folder = make_run()
@@ -206,7 +210,7 @@ def test_broken_runs_are_answered_in_one_line(make_run, tmp_path):
     (folder / "data.json").write_text("{}")
     assert "names no file" in refused(folder)
     (folder / "data.json").write_text(json.dumps({**json.loads(whole), "hash": "0" * 64}))
-    assert "is not the file that" in refused(folder)
+    assert "is not what" in refused(folder)
     (folder / "data.json").write_text(json.dumps({**json.loads(whole), "path": "/no/where.h5"}))
     assert "are no longer at /no/where.h5" in refused(folder)
     (folder / "data.json").unlink()
@@ -234,7 +238,7 @@ def test_other_mistakes_are_answered_in_one_line(make_waves):
     assert "Use 'fino' or 'pdebench'" in refused(Shift(), make_waves(), convention="mine")
     silent = Silence()
     silent.history = 8
-    assert "nothing is left to predict" in refused(silent, make_waves())
+    assert "history 8 leaves nothing to predict" in refused(silent, make_waves())
 
 
 def test_damaged_scores_are_answered_in_one_line(tmp_path):

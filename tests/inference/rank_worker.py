@@ -1,4 +1,4 @@
-"""What the processes of test_processes.py do.
+"""What the processes of test_process_group.py do.
 
 torchrun --nproc-per-node 2 rank_worker.py compute FOLDER      a process each, as users start them
 python rank_worker.py compute FOLDER 4                         forks: torch is imported only once
@@ -15,16 +15,15 @@ import torch
 
 from fino.cli.rollout import rollout
 from fino.grid import Grid
-from fino.inference.decomposed import rollout_share
-from fino.inference.local import local_stepper
-from fino.inference.mesh import Mesh
-from fino.inference.plan_ranks import RankPlan
-from fino.inference.processes import Company, joined
+from fino.inference.boxes import Mesh
+from fino.inference.local import local_step
+from fino.inference.process_group import ProcessGroup, join_group
+from fino.inference.ranks import Decomposition, rollout_ranks
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.model.fino import Fino
 
 STEPS = 100
-#: processes → (mesh, boundary, steps a halo, computing meanwhile, tile)
+#: processes → (mesh, boundary, steps a halo, overlap, tile)
 WAYS: dict[int, list[tuple[tuple[int, ...], str, int, bool, int | None]]] = {
     2: [
         ((2,), "periodic", 1, False, None),
@@ -67,31 +66,31 @@ def history(emulator: Emulator) -> torch.Tensor:
     return torch.randn(1, 2, 1, *emulator.grid.points, generator=stream)
 
 
-def compute(company: Company, folder: Path) -> None:
+def compute(group: ProcessGroup, folder: Path) -> None:
     """Every way to share the work; each rank writes its block and what it found there."""
-    for number, (mesh, boundary, steps_per_halo, overlap, tile) in enumerate(WAYS[company.size]):
+    for number, (mesh, boundary, steps_per_halo, overlap, tile) in enumerate(WAYS[group.size]):
         emulator = model(len(mesh), boundary)
-        domain = local_stepper(emulator, emulator.grid.points).domain
-        plan = RankPlan(Mesh(domain, mesh), steps_per_halo, overlap)
-        share = rollout_share(company, emulator, history(emulator), STEPS, plan=plan, tile=tile)
+        domain = local_step(emulator, emulator.grid.points).domain
+        cut = Decomposition(Mesh(domain, mesh), steps_per_halo, overlap)
+        share = rollout_ranks(group, emulator, history(emulator), STEPS, cut, tile=tile)
         assert share.frames is not None
         np.savez(
-            folder / f"{number}_{company.rank}.npz",
+            folder / f"{number}_{group.rank}.npz",
             block=np.array(share.block),
             frames=share.frames.numpy(),
         )
 
 
-def die(company: Company, folder: Path) -> None:
+def die(group: ProcessGroup, folder: Path) -> None:
     """The last rank is killed in the middle of a rollout that would take very long."""
     emulator = model(2, "periodic")
 
     def kill(share: float) -> None:
-        if company.rank == company.size - 1 and share > 1e-5:
+        if group.rank == group.size - 1 and share > 1e-5:
             (folder / "death").touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    rollout_share(company, emulator, history(emulator), 10**6, every=10**6, progress=kill)
+    rollout_ranks(group, emulator, history(emulator), 10**6, every=10**6, progress=kill)
 
 
 def verb(folder: Path) -> None:
@@ -105,8 +104,8 @@ def work(task: str, folder: Path) -> int:
         if task == "verb":
             verb(folder)
             return 0
-        with joined("gloo") as company:
-            {"compute": compute, "die": die}[task](company, folder)
+        with join_group("gloo") as group:
+            {"compute": compute, "die": die}[task](group, folder)
     except (ValueError, OSError) as error:
         sys.stderr.write(f"fino: {error}\n")
         return 2

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import fino
+from fino.data.dataset import Sample
+from fino.given import Given
 from fino.grid import BOUNDARIES
-from fino.inference.plan import Plan
-from fino.inference.region import cone_work
+from fino.inference.rollout import light_cone
+from fino.inference.tiles import Plan
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.model.fno import FNO
 from fino.model.rollout import rollout as plain_rollout
@@ -161,7 +164,7 @@ def test_a_memory_map_can_be_the_start(
 
 
 @pytest.mark.parametrize("tile", [None, 8])
-def test_an_array_of_another_precision_is_brought_to_the_model(
+def test_an_array_of_another_precision_is_converted_for_the_model(
     tile: int | None, make_model: Make, make_history: History
 ) -> None:
     model = make_model((32,), dtype=torch.float32)
@@ -169,6 +172,31 @@ def test_an_array_of_another_precision_is_brought_to_the_model(
     rolled = fino.rollout(model, history.double().numpy(), 3, tile=tile)
     whole = fino.rollout(model, history, 3)
     torch.testing.assert_close(rolled, whole.double(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("tile", [None, 8, Plan((8, 8), steps_per_halo=3)])
+def test_a_start_is_a_sample_or_all_that_a_step_is_given(
+    tile: object, make_model: Make, make_history: History
+) -> None:
+    model = make_model((32, 24), ("neumann", "periodic"), positions=True)
+    history = make_history(model, samples=2)
+    whole = fino.rollout(model, history, 4)
+    start = Sample(history[0], history[0], 0)
+    torch.testing.assert_close(fino.rollout(model, start, 4, tile=tile), whole[0])
+    moved = Given(history, model.positions().flip(1))
+    shown = [Given(history), Given(history, model.positions()), moved]
+    same, placed, elsewhere = (fino.rollout(model, start, 4, tile=tile) for start in shown)
+    torch.testing.assert_close(same, whole)
+    torch.testing.assert_close(placed, whole)
+    assert difference(elsewhere, whole) > 1e-3
+    torch.testing.assert_close(elsewhere, plain_rollout(model, moved, 4))
+
+
+def test_a_run_rolls_its_model_out(make_model: Make, make_history: History) -> None:
+    model = make_model((32,))
+    history = make_history(model)
+    run = SimpleNamespace(model=model)
+    torch.testing.assert_close(fino.rollout(run, history, 3), fino.rollout(model, history, 3))
 
 
 def test_an_interrupted_rollout_leaves_no_file(
@@ -206,7 +234,7 @@ def test_a_larger_domain_than_the_model_was_built_for(
 def test_a_region_costs_its_light_cone(make_model: Make) -> None:
     model = make_model((256, 256), levels=0)
     radius = model.locality.radius[0]
-    work = cone_work(model, ((100, 104), (100, 104)), steps=2)
+    work = light_cone(model, ((100, 104), (100, 104)), steps=2)
     widths = [4 + 2 * radius * steps for steps in (2, 1)]
     assert work.computed == sum(width**2 for width in widths)
     assert (

@@ -13,8 +13,7 @@ from torch import Tensor
 import fino
 from fino.cli.rollout import rollout
 from fino.model.emulator import Emulator
-from fino.report.film import film
-from lab.bench_ranks import on_paper
+from fino.report.movie import write_prediction_movie
 from lab.bench_tiles import measure, tile_costs
 
 Make = Callable[..., Emulator]
@@ -80,8 +79,8 @@ def test_the_verb_answers_mistakes_in_one_line(
 
 
 @pytest.mark.parametrize("space", [(40,), (24, 16), (8, 8, 8)])
-def test_a_film_shows_lines_planes_and_volumes(space: tuple[int, ...], tmp_path: Path) -> None:
-    path = film(torch.randn(3, 2, *space), tmp_path / "film.gif", channel=1)
+def test_a_movie_shows_lines_planes_and_volumes(space: tuple[int, ...], tmp_path: Path) -> None:
+    path = write_prediction_movie(torch.randn(3, 2, *space), tmp_path / "out.gif", channel=1)
     with Image.open(path) as movie:
         assert movie.n_frames == 3  # type: ignore[attr-defined]
 
@@ -92,13 +91,6 @@ def test_a_bench_measures_memory_and_time(tmp_path: Path) -> None:
     assert cost.points == 64
     assert cost.memory > 1e7
     assert cost.seconds_per_cell > 0
-
-
-def test_scaling_on_paper_reaches_a_thousand_processes() -> None:
-    costs = {"call": 1e-3, "cell": 5e-7, "byte": 1e-9}
-    predicted = on_paper(costs, 8192)
-    assert predicted[-1].ranks == 1024
-    assert 0.5 < predicted[-1].efficiency < predicted[0].efficiency
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Proposition 1: the bound holds where C is known, and is judged useful or vacuous."""
+"""Proposition 1: the bound holds where C is known, and is found useful or vacuous."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fino.inspection.bound import geometric_sum, judge
-from fino.inspection.lipschitz import lipschitz
+from fino.inspection.growth import lipschitz
+from fino.inspection.stability import bound_errors, geometric_sum
 from fino.inspection.step import BufferStep
 
 
@@ -38,9 +38,8 @@ def test_the_bound_is_never_below_the_error_of_a_linear_problem(learned, true) -
         local.append(rms(model(exact[:, None]) - truth(exact[:, None])))
         guess, exact = model(guess[:, None]), truth(exact[:, None])
         errors.append(rms(guess - exact))
-    constant = lipschitz(BufferStep(model, torch.ones(1)), u[:1, None]).largest
-    found = judge(float(np.max(local)), constant, np.stack(errors, axis=1), spread=1.0)
-    assert found.holds
+    constant = lipschitz(BufferStep(model, torch.ones(1)), u[:1, None]).values.item()
+    found = bound_errors(float(np.max(local)), constant, np.stack(errors, axis=1), spread=1.0)
     assert (found.measured <= found.bound * (1 + 1e-9)).all()
 
 
@@ -57,13 +56,15 @@ def test_the_geometric_sum_is_right_on_both_sides_of_one_and_at_one() -> None:
 
 def test_a_bound_is_useful_until_it_exceeds_the_spread_of_the_data() -> None:
     errors = np.full((3, 10), 0.01)
-    useful = judge(0.01, 1.0, errors, spread=1.0)
-    assert (useful.verdict, useful.useful_steps) == ("useful", 10)
-    vacuous = judge(0.01, 2.0, errors, spread=1.0)
-    assert (vacuous.verdict, vacuous.useful_steps) == ("vacuous", 6)
+    useful = bound_errors(0.01, 1.0, errors, spread=1.0)
+    assert (useful.is_useful, useful.useful_steps) == (True, 10)
+    vacuous = bound_errors(0.01, 2.0, errors, spread=1.0)
+    assert (vacuous.is_useful, vacuous.useful_steps) == (False, 6)
 
 
 def test_the_growth_bound_sums_what_becomes_of_each_error() -> None:
-    found = judge(0.1, 3.0, np.zeros((1, 4)), spread=1.0, growth=np.array([1.0, 1.0, 2.0, 0.0]))
+    found = bound_errors(
+        0.1, 3.0, np.zeros((1, 4)), spread=1.0, growth=np.array([1.0, 1.0, 2.0, 0.0])
+    )
     np.testing.assert_allclose(found.grown, [0.1, 0.2, 0.4, 0.4])
     assert (found.useful_steps, found.grown_useful_steps) == (2, 4)

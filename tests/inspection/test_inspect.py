@@ -10,16 +10,20 @@ import pytest
 import torch
 
 import fino
-from fino.inspection.gates import gate_reports
 from fino.inspection.inspect import Inspection
-from fino.inspection.layers import layer_report
+from fino.inspection.layers import gate_reports, layer_report
 from fino.inspection.stability import StabilityPlan
 from fino.report.inspection_page import inspection_section, write_inspection
+from fino.report.inspection_words import describe_missing, inspection_json, inspection_text
 
 QUICK = StabilityPlan(trajectories=2, buffers=2, iterations=6, looks=(1,), longer=2)
 SMALL = {
     "fino": {"width": 4, "levels": 1},
+    "plain": {"width": 4, "levels": 1},
     "unet": {"width": 2, "levels": 1},
+    "cnext-unet": {"width": 2, "levels": 1, "blocks": 1, "radius": 1},
+    "dilated-resnet": {"width": 4, "blocks": 1, "dilations": (1, 2, 1)},
+    "percnn": {"width": 4},
     "fno": {"width": 4, "modes": 3, "layers": 1, "head": 4},
     "ufno": {"width": 4, "modes": 3},
     "ffno": {"width": 4, "modes": 3, "layers": 1},
@@ -46,14 +50,15 @@ def inspected(name: str, data, **settings) -> Inspection:
 @pytest.mark.parametrize("name", fino.MODELS)
 def test_every_model_of_the_table_can_be_inspected(name: str, line) -> None:
     found = inspected(name, line)
-    text = str(found)
+    text = inspection_text(found)
     for title in ("Does it see far enough?", "What did it learn?", "Will it stay stable?"):
         assert title in text
     assert found.stability is not None
-    assert found.stability.bound.verdict in ("useful", "vacuous")
+    assert inspection_json(found)["stability"]["bound"]["verdict"] in ("useful", "vacuous")
     assert "evidence, not a proof" in text
     assert ("It sees the whole field" in text) == (not found.is_local)
-    json.dumps(found.to_dict())
+    json.dumps(inspection_json(found))
+    assert "Lipschitz constant, C" in str(found)
 
 
 def test_the_inside_of_fino_is_told_in_numbers(line) -> None:
@@ -78,7 +83,8 @@ def test_a_walled_domain_is_analysed_far_from_its_walls() -> None:
     assert model.settings.edges
     assert found.amplification is not None
     assert found.amplification.wavenumbers.shape[1] == 2
-    assert "no solver for array" in found.stability.notes["true_constant"]
+    assert found.stability.notes["true_constant"] == "no solver"
+    assert "no solver for array" in describe_missing(found)["true_constant"]
 
 
 def test_without_data_the_weights_still_speak(line) -> None:
@@ -87,7 +93,7 @@ def test_without_data_the_weights_still_speak(line) -> None:
     assert found.layers
     assert found.amplification is not None
     assert found.stability is None
-    assert "pass data" in str(found)
+    assert "pass data" in inspection_text(found)
 
 
 def test_a_steady_problem_has_no_stability() -> None:
@@ -95,8 +101,8 @@ def test_a_steady_problem_has_no_stability() -> None:
     data = fino.from_array(u, 1.0, (0, 1), "dirichlet", steady=True, name="darcy")
     found = fino.inspect(fino.build("fino", data, width=4, levels=1), data)
     assert found.stability is None
-    assert "A steady problem is answered in one step" in str(found)
-    assert "no reach is enough" in str(found)
+    assert "A steady problem is answered in one step" in inspection_text(found)
+    assert "no reach is enough" in inspection_text(found)
 
 
 def test_a_classical_stencil_inside_a_network_is_found(line) -> None:
@@ -129,7 +135,7 @@ def test_gates_that_are_forced_open_are_always_open(line) -> None:
         for name, value in model.network.named_parameters():
             if "gate.bias" in name:
                 value.fill_(50.0 if "encoder" in name else -50.0)
-    reports = gate_reports(model.network, model, line.test.read([0], 0, 2))
+    reports = gate_reports(model, line.test.read([0], 0, 2))
     opened = {report.block: report.average_open for report in reports}
     assert opened.pop("encoder.0.0.operator") == 1.0
     assert set(opened.values()) == {0.0}
@@ -151,12 +157,12 @@ def test_an_inspection_leaves_numbers_pictures_and_a_section(line, tmp_path: Pat
 
 
 def test_a_place_where_nothing_is_gets_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"There is no model at .*nowhere\. "):
+    with pytest.raises(ValueError, match=r"There is no run, model or shipped model '.*nowhere'\. "):
         fino.inspect(tmp_path / "nowhere")
 
 
 def test_a_model_folder_can_be_inspected(line, tmp_path: Path) -> None:
     fino.save(fino.build("fino", line, history=2, **SMALL["fino"]), tmp_path / "m")
     assert fino.inspect(tmp_path / "m").parameters > 0
-    with pytest.raises(ValueError, match="inspect should be given a model"):
+    with pytest.raises(ValueError, match=r"a run or model folder, .* got int"):
         fino.inspect(3)

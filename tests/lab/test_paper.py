@@ -79,7 +79,7 @@ def test_the_retuned_fno_is_better_than_the_papers():
 
 def test_every_task_is_one_of_our_problems():
     assert set(TASKS) - {"climate"} <= set(PROBLEMS)
-    assert {entry.model for entry in PAPER} == set(MODELS)
+    assert {entry.model for entry in PAPER} <= set(MODELS)
     assert [task_of(name) for name in ("darcy-pdebench", "advection", "mine")] == [
         "darcy",
         "advection",

@@ -224,7 +224,7 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     assert "fino evaluate --pretrained advection" in page
 
 
-def test_the_verb_says_what_it_wrote(results, shelf, tmp_path, capsys):
+def test_the_verb_says_what_it_wrote(results, weights_folder, tmp_path, capsys):
     words = ["results", "--out", str(tmp_path / "results.md"), "--json"]
     app(words, exit_on_error=False, result_action="return_value")
     assert json.loads(capsys.readouterr().out) == [str(tmp_path / "results.md")]

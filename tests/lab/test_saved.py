@@ -134,7 +134,7 @@ def test_the_shipped_model_stands_beside_the_others(finished, results, shipped):
     assert [row.name for row in joined.rows] == ["fino", SHIPPED, "fno"]
 
 
-def test_compare_prints_the_kept_scores_beside_the_paper(finished, results, shelf, capsys):
+def test_compare_prints_the_kept_scores_beside_the_paper(finished, results, weights_folder, capsys):
     with pytest.raises(ValueError, match="no scores are kept in lab/results"):
         call("compare")
     call("keep", str(finished), "--json")
@@ -149,7 +149,7 @@ def test_compare_prints_the_kept_scores_beside_the_paper(finished, results, shel
     assert "CPU-min" in capsys.readouterr().out
 
 
-def test_a_damaged_file_is_named(finished, results, shelf):
+def test_a_damaged_file_is_named(finished, results, weights_folder):
     path = keep(finished)[0]
     path.write_text("{")
     with pytest.raises(ValueError, match=r"advection/fino.json is damaged"):

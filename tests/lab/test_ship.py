@@ -9,9 +9,10 @@ import pytest
 
 import fino
 from fino.cli.app import app as user_app
-from fino.evaluation.reproduce import TOLERANCE, reproduce
+from fino.evaluation.evaluate import TOLERANCE, reproduce
 from fino.metrics.scores import Scores
-from fino.model.pretrained import PRETRAINED
+from fino.report.score_words import describe_reproduction
+from fino.training.run import PRETRAINED
 from lab import ship as shipping
 from lab.app import app
 from lab.ship import ship
@@ -62,17 +63,17 @@ def test_a_model_is_not_replaced_unless_asked(finished, shipped):
         ship(finished / "fno", "advection")
 
 
-def test_a_model_that_sees_everything_says_so(finished, shelf):
+def test_a_model_that_sees_everything_says_so(finished, weights_folder):
     ship(finished / "fno", "spectral")
     assert PRETRAINED["spectral"].card["reach"] == {"cells": [None], "length": [None]}
     assert PRETRAINED["spectral"].title.endswith("sees the whole field")
 
 
-def test_a_heavy_model_is_refused(run, shelf, monkeypatch):
+def test_a_heavy_model_is_refused(run, weights_folder, monkeypatch):
     monkeypatch.setattr(shipping, "LARGEST", 1000)
     with pytest.raises(ValueError, match=r"would take .* MB, and a model in the package at most"):
         ship(run, "advection")
-    assert not shelf.exists()
+    assert not weights_folder.exists()
 
 
 def spoil(run, **changes):
@@ -93,21 +94,22 @@ def spoil(run, **changes):
         ({"diverged": 1}, "diverges on its test part"),
     ],
 )
-def test_scores_of_something_else_are_refused(run, shelf, changes, words):
+def test_scores_of_something_else_are_refused(run, weights_folder, changes, words):
     spoil(run, **changes)
     with pytest.raises(ValueError, match=words) as answer:
         ship(run, "advection")
     assert "\n" not in str(answer.value)
 
 
-def test_a_baseline_that_is_not_beaten_is_a_limit(run, shelf):
+def test_a_baseline_that_is_not_beaten_is_a_limit(run, weights_folder):
     lost = {"solver": {"value": 0.01, "beaten": False, "certainty": 0.0}}
-    spoil(run, verdict__baselines=lost, verdict__sentence="fino does not beat solver (0.01).")
+    spoil(run, verdict__baselines=lost, verdict__value=0.02)
     ship(run, "advection")
-    assert "fino does not beat solver (0.01)." in PRETRAINED["advection"].card["limits"]
+    limits = PRETRAINED["advection"].card["limits"]
+    assert "fino (nRMSE 0.02) does not beat solver (0.01)." in limits
 
 
-def test_a_run_without_scores_is_refused(run, shelf):
+def test_a_run_without_scores_is_refused(run, weights_folder):
     (run / "scores.json").unlink()
     with pytest.raises(ValueError, match="There are no scores at"):
         ship(run, "advection")
@@ -119,7 +121,7 @@ def test_a_run_without_scores_is_refused(run, shelf):
         ship(run, "advection", ["slow"])
 
 
-def test_the_verb_ships_and_evaluate_reproduces(finished, shelf, tmp_path, capsys):
+def test_the_verb_ships_and_evaluate_reproduces(finished, weights_folder, tmp_path, capsys):
     call("ship", str(finished / "fino"), "advection", "--limits", "Four steps.", "--json")
     assert json.loads(capsys.readouterr().out)["limits"][0] == "Four steps."
     call("evaluate", "--pretrained", "advection", "--json", "--out", str(tmp_path / "again.json"))
@@ -136,7 +138,7 @@ def test_scores_that_cannot_be_reproduced_are_said_to_be_so(shipped):
     scores["metrics"]["nrmse"]["value"] *= 1 + 2 * TOLERANCE
     (shipped / "scores.json").write_text(json.dumps(scores))
     both = reproduce(PRETRAINED["advection"])
-    assert both.agrees is False and "do NOT agree" in both.sentence
+    assert both.agrees is False and "do NOT agree" in describe_reproduction(both)
     with pytest.raises(ValueError, match="the scores of 'advection' could not be reproduced"):
         call("evaluate", "advection", "--json")
 

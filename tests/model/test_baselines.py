@@ -108,11 +108,10 @@ def test_the_solver_of_a_relaxation_from_a_hidden_start_begins_at_the_mean_of_th
         for name, baseline in baselines.items()
     }
     assert errors["solver"] < errors["training-mean"]
-    problem = PROBLEMS["darcy-pdebench"]
-    settings = problem.settings(points=16)
-    starts = problem.draw(settings, data.grid, 0, data.train.samples)[:, 1]
+    problem = PROBLEMS["darcy-pdebench"](points=16)
+    starts = problem.draw(data.grid, 0, data.train.samples)[:, 1]
     state = np.stack([given[:, 0, 0].numpy(), np.full((len(u), 16, 16), starts.mean())], axis=1)
-    solved = problem.solve(settings, data.grid, state, problem.times(settings))
+    solved = problem.solve(data.grid, state)
     assert np.allclose(baselines["solver"].trajectory(given, 1), solved[:, 1:], atol=1e-6)
 
 

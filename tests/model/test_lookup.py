@@ -9,7 +9,7 @@ import torch
 from fino.data.arrays import from_array
 from fino.data.dataset import Dataset
 from fino.model.baselines import baselines_for
-from fino.model.lookup import Analogue, Regression
+from fino.model.lookup import Analogue, BlendedTrajectories, NearestTrajectory, Regression
 
 CELLS = 12
 
@@ -82,3 +82,59 @@ def test_a_trajectory_is_the_answer(name: str) -> None:
     data = steady(*patterns())
     baseline, given = baselines_for(data)[name], data.test.all(0, 1)
     assert torch.equal(baseline.trajectory(given, 1)[:, 0], baseline(given))
+
+
+def family(samples: int = 40) -> Dataset:
+    """A one-parameter family: a profile that decays, its height drawn at random."""
+    rng = np.random.default_rng(2)
+    height = rng.uniform(1, 2, (samples, 1, 1, 1))
+    time = np.arange(10)[None, :, None, None]
+    profile = np.sin(2 * np.pi * np.arange(CELLS) / CELLS)
+    u = height * np.exp(-0.1 * time) * profile + 3
+    return from_array(u, dt=1.0, extent=(0, 1), boundary="periodic")
+
+
+def test_a_trajectory_of_the_training_part_is_found_and_continued() -> None:
+    data = family()
+    baseline = NearestTrajectory.fit(data, data.history)
+    assert baseline is not None
+    u = data.train.all()
+    shown = data.history
+    assert torch.equal(baseline.trajectory(u[:, :shown], 5), u[:, shown:])
+
+
+def test_the_nearest_trajectory_is_the_one_with_the_nearest_height() -> None:
+    data = family()
+    baseline = NearestTrajectory.fit(data, data.history)
+    train, test, shown = data.train.all(), data.test.all(), data.history
+    heights = train[:, 0, 0].amax(dim=1)
+    nearest = (test[:, 0, 0].amax(dim=1)[:, None] - heights).abs().argmin(dim=1)
+    assert torch.equal(baseline.trajectory(test[:, :shown], 5), train[nearest, shown:])
+
+
+def test_blending_neighbours_solves_a_linear_family() -> None:
+    data = family()
+    nearest, blended = (
+        kind.fit(data, data.history) for kind in (NearestTrajectory, BlendedTrajectories)
+    )
+    test, shown = data.test.all(), data.history
+    truth = test[:, shown:]
+    errors = [
+        float((one.trajectory(test[:, :shown], 5) - truth).norm() / truth.norm())
+        for one in (nearest, blended)
+    ]
+    assert errors[1] < 1e-4 < errors[0]
+
+
+def test_a_lookup_past_the_end_of_the_training_says_how_far_it_goes() -> None:
+    data = family()
+    baseline = NearestTrajectory.fit(data, data.history)
+    with pytest.raises(ValueError, match=r"cannot be looked up for 6 steps .* at most 5"):
+        baseline.trajectory(data.test.all()[:, : data.history], 6)
+
+
+def test_trajectories_are_looked_up_only_where_there_is_time() -> None:
+    assert {"nearest-trajectory", "blended-trajectories"} <= set(baselines_for(family()))
+    assert not {"nearest-trajectory", "blended-trajectories"} & set(
+        baselines_for(steady(*patterns()))
+    )

@@ -10,9 +10,10 @@ import torch
 import fino
 from fino.cli.app import app
 from fino.data.generate import generate
-from fino.model.pretrained import PRETRAINED, on_shelf, plan_again, pretrained, solved
+from fino.model.pretrained import plan_again, solve_samples
 from fino.model.store import model_hash
 from fino.pde import PROBLEMS
+from fino.training.run import PRETRAINED, find_run, pretrained
 from lab.ship import LARGEST
 
 #: Small enough to be solved in a blink, for every problem.
@@ -35,7 +36,7 @@ def test_the_test_part_alone_is_that_of_the_whole_file(name, initial):
     whole = generate(
         name, 24, seed=3 if initial == "ours" else 0, initial=initial, **strides, **SMALL[name]
     )
-    part = solved(plan_again(whole.card), whole.split.samples("test"))
+    part = solve_samples(plan_again(whole.card), whole.split.samples("test"))
     assert len(part.test) == len(whole.test) == 2
     assert torch.equal(part.test.all(), whole.test.all())
     assert part.card.times.tolist() == whole.card.times.tolist()
@@ -44,7 +45,7 @@ def test_the_test_part_alone_is_that_of_the_whole_file(name, initial):
 def test_a_test_part_in_pieces_is_solved_in_pieces():
     whole = generate("advection", 12, **SMALL["advection"])
     wanted = (1, 2, 3, 7, 11)
-    assert torch.equal(solved(plan_again(whole.card), wanted).test.all(), whole.read(wanted))
+    assert torch.equal(solve_samples(plan_again(whole.card), wanted).test.all(), whole.read(wanted))
 
 
 def test_a_pretrained_model_is_the_one_that_was_shipped(finished, shipped):
@@ -71,7 +72,7 @@ def test_data_that_were_measured_are_asked_for_in_one_line(shipped):
         PRETRAINED["advection"].test_data()
 
 
-def test_an_unknown_name_is_answered_with_the_nearest(shipped, shelf):
+def test_an_unknown_name_is_answered_with_the_nearest(shipped, weights_folder):
     with pytest.raises(ValueError, match=r"'advecton'. Did you mean 'advection'\?$"):
         fino.pretrained("advecton")
     for path in shipped.iterdir():
@@ -84,15 +85,16 @@ def test_an_unknown_name_is_answered_with_the_nearest(shipped, shelf):
 def test_a_damaged_folder_is_named_in_one_line(shipped, file):
     (shipped / file).write_bytes((shipped / file).read_bytes()[:-40])
     with pytest.raises(ValueError, match=file) as answer:
-        _ = PRETRAINED["advection"].title, PRETRAINED["advection"].load()
+        _ = PRETRAINED["advection"].title, PRETRAINED["advection"].model
     assert "\n" not in str(answer.value)
 
 
 def test_a_path_wins_over_a_name(shipped, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert on_shelf("advection") is not None
+    assert find_run("advection").is_shipped
     (tmp_path / "advection").mkdir()
-    assert on_shelf("advection") is None
+    with pytest.raises(ValueError, match="advection is not a whole run: it has no model"):
+        find_run("advection")
 
 
 def test_rollout_takes_a_name(shipped, tmp_path, monkeypatch, capsys):
@@ -134,11 +136,11 @@ def test_every_model_in_the_package_keeps_its_promises(name):
         "model.safetensors",
         "scores.json",
     }
-    model, card = entry.load(), entry.card
+    model, card = entry.model, entry.card
     scores = json.loads((entry.folder / "scores.json").read_text())
     assert scores["model"]["sha256"] == model_hash(entry.folder)
     assert scores["metrics"]["nrmse"]["value"] == card["scores"]["nrmse"]["value"]
-    assert list(model.settings.fields) == list(entry.data.fields)
+    assert list(model.settings.fields) == list(entry.data_card.fields)
     assert card["cost"]["cpu_minutes"] <= 1.02 * 120
     assert card["limits"] and all(words.endswith(".") for words in card["limits"])
     assert entry.title and card["date"]

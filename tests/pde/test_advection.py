@@ -7,14 +7,11 @@ import pytest
 
 from fino.pde.advection import Advection
 
-PROBLEM = Advection()
-
 
 def solved(points, profile, times, **settings):
-    chosen = PROBLEM.settings(points=points, **settings)
-    grid = PROBLEM.grid(chosen)
-    (x,) = grid.coordinates()
-    frames = PROBLEM.solve(chosen, grid, profile(x)[None, None], np.asarray(times))
+    problem = Advection(points=points, **settings)
+    (x,) = problem.grid.coordinates()
+    frames = problem.solve(initial=profile(x)[None, None], times=times)
     return x, frames[0, :, 0]
 
 
@@ -68,10 +65,9 @@ def test_saved_times_in_between_do_not_change_when_a_frame_is_reached_in_whole_s
 
 def test_the_scheme_s_diffusion_is_as_large_as_in_pdebench():
     """After eight rounds the median distance from the start was 0.0093 of a smooth profile."""
-    settings = PROBLEM.settings(initial="pdebench")
-    grid = PROBLEM.grid(settings)
-    start = PROBLEM.draw(settings, grid, 0, range(24))
-    end = PROBLEM.solve(settings, grid, start, np.array([0, 2.0]))[:, -1]
+    problem = Advection(initial="pdebench")
+    start = problem.draw(problem.grid, 0, range(24))
+    end = problem.solve(initial=start, times=[0, 2.0])[:, -1]
     error = np.sqrt(((end - start) ** 2).mean((1, 2)) / (start**2).mean((1, 2)))
     assert np.median(error) == pytest.approx(0.0093, rel=0.4)
 
@@ -87,4 +83,22 @@ def test_times_that_do_not_grow_are_refused():
 
 
 def test_the_fastest_wave_is_beta():
-    assert PROBLEM.speed(PROBLEM.settings(beta=-3.0)) == 3.0
+    assert Advection(beta=-3.0).speed == 3.0
+
+
+def test_a_problem_solves_one_sample_of_its_own_when_nothing_is_named():
+    problem = Advection(beta=2.0, points=64, frames=5)
+    start = problem.draw(problem.grid, 0, [0])
+    np.testing.assert_array_equal(
+        problem.solve(), problem.solve(problem.grid, start, problem.times)
+    )
+
+
+def test_an_unknown_setting_is_refused_with_a_hint():
+    with pytest.raises(ValueError, match=r"^Unknown setting 'bet'\. Did you mean 'beta'\?$"):
+        Advection(bet=4.0)
+
+
+def test_a_start_on_another_grid_is_refused():
+    with pytest.raises(ValueError, match=r"^initial should be .* on a grid of \(64,\), got"):
+        Advection(points=64).solve(initial=np.zeros((1, 1, 32)))

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from fino.pde.fisher import Fisher, step_sizes
-
-PROBLEM = Fisher()
+from fino.pde.fisher import Fisher
 
 
 def solved(start, times, **settings):
-    chosen = PROBLEM.settings(points=start.shape[-1], **settings)
-    grid = PROBLEM.grid(chosen)
-    return PROBLEM.solve(chosen, grid, np.reshape(start, (-1, 1, grid.points[0])), times)[:, :, 0]
+    points = start.shape[-1]
+    problem = Fisher(points=points, **settings)
+    return problem.solve(initial=np.reshape(start, (-1, 1, points)), times=times)[:, :, 0]
 
 
 def centres(points):
@@ -66,8 +64,8 @@ def test_it_agrees_with_a_stiff_integrator_on_the_same_waves():
 @pytest.mark.parametrize(("nu", "rho"), [(0.5, 1.0), (0.5, 10.0), (0.005, 10.0)])
 def test_the_error_falls_with_the_fourth_power_of_the_step(nu, rho):
     """Also from rough profiles, where even steps would lose the order."""
-    settings = PROBLEM.settings(points=256)
-    start = PROBLEM.draw(settings, PROBLEM.grid(settings), 0, range(8))
+    problem = Fisher(points=256)
+    start = problem.draw(problem.grid, 0, range(8))
     times = np.array([0.0, 0.05])
     exact = solved(start, times, nu=nu, rho=rho, step=1 / 64)
     errors = [
@@ -80,10 +78,8 @@ def test_the_error_falls_with_the_fourth_power_of_the_step(nu, rho):
 
 def test_profiles_stay_between_zero_and_one_and_grow_on_towards_one():
     """PDEBench's released ρ = 1 files stand still at about 0.5."""
-    settings = PROBLEM.settings(points=128)
-    grid = PROBLEM.grid(settings)
-    start = PROBLEM.draw(settings, grid, 0, range(6))
-    frames = PROBLEM.solve(settings, grid, start, PROBLEM.times(settings))
+    problem = Fisher(points=128)
+    frames = problem.solve(initial=problem.draw(problem.grid, 0, range(6)))
     assert frames.min() > -1e-9 and frames.max() < 1 + 1e-9
     level = frames.mean((2, 3))
     # Once flat, the logistic rate u (1 − u) is what is left.
@@ -93,18 +89,17 @@ def test_profiles_stay_between_zero_and_one_and_grow_on_towards_one():
 
 
 def test_steps_fill_every_interval_exactly_and_grow():
-    settings = PROBLEM.settings()
-    times = PROBLEM.times(settings)
-    plan = [list(steps) for steps in step_sizes(settings, PROBLEM.grid(settings), times)]
+    problem = Fisher()
+    times = problem.times
+    plan = [list(steps) for steps in problem.step_sizes(problem.grid, times)]
     np.testing.assert_allclose([sum(steps) for steps in plan], np.diff(times), rtol=1e-12)
     assert plan[0][0] < 1e-5
     assert all(len(steps) == 1 for steps in plan[8:])
 
 
 def test_the_mirror_image_of_a_start_gives_the_mirror_image_of_the_solution():
-    settings = PROBLEM.settings(points=64)
-    grid = PROBLEM.grid(settings)
-    start = PROBLEM.draw(settings, grid, 0, [0])
-    frames = PROBLEM.solve(settings, grid, start, np.array([0.0, 0.01]))
-    mirror = PROBLEM.solve(settings, grid, start[..., ::-1], np.array([0.0, 0.01]))
+    problem = Fisher(points=64)
+    start = problem.draw(problem.grid, 0, [0])
+    frames = problem.solve(initial=start, times=[0.0, 0.01])
+    mirror = problem.solve(initial=start[..., ::-1], times=[0.0, 0.01])
     np.testing.assert_allclose(mirror[..., ::-1], frames, atol=1e-13)

@@ -9,10 +9,7 @@ import pytest
 from scipy.optimize import brentq
 
 from fino.grid import Grid
-from fino.pde.shallow_water import ShallowWater, disk_share, radius
-
-WATER = ShallowWater()
-MOMENTA = ShallowWater(momenta=True)
+from fino.pde.shallow_water import ShallowWater, ShallowWaterMomenta, disk_share
 
 
 def stoker(x, t, deep, shallow, g=1.0):
@@ -43,8 +40,7 @@ def plane_dam(points, deep, shallow, axis):
 
 def dam_error(points, deep, shallow, axis=0, t=0.35):
     grid, state, x = plane_dam(points, deep, shallow, axis)
-    settings = WATER.settings()
-    h = WATER.solve(settings, grid, state, np.array([0.0, t]))[0, 1, 0]
+    h = ShallowWater().solve(grid, state, [0.0, t])[0, 1, 0]
     return np.abs(h - stoker(x, t, deep, shallow)).mean()
 
 
@@ -62,7 +58,7 @@ def test_a_fan_that_straddles_speed_zero_opens_up():
     slow = math.sqrt(1.25) - 0.5
     state[0, 1] = np.where(x < 0, 2.25 * slow, 0.25 * (slow + 2.0))
     t = 0.3
-    h = WATER.solve(WATER.settings(), grid, state, np.array([0.0, t]))[0, 1, 0]
+    h = ShallowWater().solve(grid, state, [0.0, t])[0, 1, 0]
     fan = np.clip((3.0 + slow - x / t) ** 2 / 9, 0.25, 2.25)
     assert np.abs(h - fan).max() < 0.1
 
@@ -77,7 +73,7 @@ def test_smooth_water_converges_at_second_order():
         x, y = grid.mesh()
         state = np.zeros((1, 3, points, points))
         state[0, 0] = 1 + 0.1 * np.exp(-2 * (x**2 + (y - 0.2) ** 2))
-        return WATER.solve(WATER.settings(), grid, state, np.array([0.0, 0.5]))[0, 1, 0]
+        return ShallowWater().solve(grid, state, [0.0, 0.5])[0, 1, 0]
 
     def halved(field):
         n = len(field) // 2
@@ -92,21 +88,20 @@ def test_smooth_water_converges_at_second_order():
 @pytest.fixture(scope="module")
 def reference():
     """Two full trajectories on half the cells."""
-    settings = WATER.settings(points=64, initial="pdebench", frames=11)
-    grid = WATER.grid(settings)
-    state = WATER.draw(settings, grid, 0, [3, 4])
-    return settings, grid, state, MOMENTA.solve(settings, grid, state, WATER.times(settings))
+    water = ShallowWaterMomenta(points=64, initial="pdebench", frames=11)
+    state = water.draw(water.grid, 0, [3, 4])
+    return water, state, water.solve(initial=state)
 
 
 def test_mass_is_kept_until_the_wave_reaches_the_edge(reference):
-    _, _, _, frames = reference
+    _, _, frames = reference
     mass = frames[:, :, 0].mean((-1, -2))
     np.testing.assert_allclose(mass, mass[:, :1] * np.ones(11), rtol=1e-12)
     assert np.abs(frames[:, -1, 0, 0] - 1).max() < 1e-6, "the wave has not reached the edge"
 
 
 def test_the_ring_is_symmetric_under_mirrors_and_a_swap_of_axes(reference):
-    _, _, _, frames = reference
+    _, _, frames = reference
     h, hu, hv = frames[:, :, 0], frames[:, :, 1], frames[:, :, 2]
     np.testing.assert_allclose(h, h[..., ::-1, :], atol=1e-12)
     np.testing.assert_allclose(h, h[..., ::-1], atol=1e-12)
@@ -117,55 +112,50 @@ def test_the_ring_is_symmetric_under_mirrors_and_a_swap_of_axes(reference):
 
 def test_the_ring_is_round():
     """Depth along the axis and along the diagonal agree as functions of the radius."""
-    settings = WATER.settings(points=128, frames=2, duration=0.6, distinct=True)
-    grid = WATER.grid(settings)
-    h = WATER.solve(settings, grid, WATER.draw(settings, grid, 0, [0]), WATER.times(settings))
-    h = h[0, 1, 0]
-    x = grid.coordinates()[0][64:]
+    water = ShallowWater(points=128, frames=2, duration=0.6, distinct=True)
+    h = water.solve()[0, 1, 0]
+    x = water.grid.coordinates()[0][64:]
     along_axis = np.interp(np.sqrt(2) * x[:40], x, 0.5 * (h[64:, 63] + h[64:, 64]))
     along_diagonal = np.diagonal(h)[64:104]
     assert np.abs(along_axis - along_diagonal).mean() < 0.01
 
 
 def test_no_wave_is_faster_than_the_bound(reference):
-    settings, _, _, frames = reference
+    water, _, frames = reference
     h, flow = frames[:, :, 0], np.hypot(frames[:, :, 1], frames[:, :, 2])
     fastest = (flow / h + np.sqrt(h)).max()
-    assert 1.5 < fastest < WATER.speed(settings) == pytest.approx(2 * math.sqrt(2) - 1)
+    assert 1.5 < fastest < water.speed == pytest.approx(2 * math.sqrt(2) - 1)
 
 
 def test_frames_with_momenta_can_be_continued(reference):
-    settings, grid, _, frames = reference
-    times = WATER.times(settings)
-    again = MOMENTA.state(settings, grid, frames[:, 5])
-    late = MOMENTA.solve(settings, grid, again, times[5:])
+    water, _, frames = reference
+    again = water.state(water.grid, frames[:, 5])
+    late = water.solve(initial=again, times=water.times[5:])
     np.testing.assert_allclose(late, frames[:, 5:], atol=1e-12)
-    assert WATER.state(settings, grid, frames[:, 5, :1]) is None
+    assert ShallowWater().state(water.grid, frames[:, 5, :1]) is None
 
 
 def test_godunov_splitting_is_close_but_not_symmetric(reference):
-    settings, grid, state, frames = reference
-    other = settings.changed(splitting="godunov")
-    h = WATER.solve(other, grid, state, WATER.times(settings))[:, -1, 0]
+    water, state, frames = reference
+    h = water.changed(splitting="godunov").solve(initial=state)[:, -1, 0]
     assert np.abs(h - h.swapaxes(-1, -2)).max() > 1e-4
     assert np.sqrt(((h - frames[:, -1, 0]) ** 2).mean()) < 5e-3
 
 
 def test_radii_of_the_released_file_give_its_mean_depth_and_81_masks():
     """A third party measured a mean depth of 1.03265 over 800 of the 1000 trajectories."""
-    settings = WATER.settings(initial="pdebench")
-    state = WATER.draw(settings, WATER.grid(settings), 0, range(1000))
+    water = ShallowWater(initial="pdebench")
+    state = water.draw(water.grid, 0, range(1000))
     assert state[:, 0].mean() == pytest.approx(1.03253, abs=5e-6)
     assert len({h.tobytes() for h in state[:, 0]}) == 81
 
 
 def test_distinct_dams_are_all_different_and_hold_the_circles_water():
-    settings = WATER.settings(points=64, distinct=True, initial="pdebench")
-    grid = WATER.grid(settings)
-    state = WATER.draw(settings, grid, 0, range(300))
+    water = ShallowWater(points=64, distinct=True, initial="pdebench")
+    state = water.draw(water.grid, 0, range(300))
     assert len({h.tobytes() for h in state[:, 0]}) == 300
-    volume = (state[:, 0] - 1).sum((1, 2)) * np.prod(grid.spacing)
-    exact = [math.pi * radius(settings, 0, sample) ** 2 for sample in range(300)]
+    volume = (state[:, 0] - 1).sum((1, 2)) * np.prod(water.grid.spacing)
+    exact = [math.pi * water.draw_radius(0, sample) ** 2 for sample in range(300)]
     np.testing.assert_allclose(volume, exact, rtol=1e-12)
 
 
@@ -177,21 +167,18 @@ def test_the_share_of_a_cell_agrees_with_counting_points():
 
 
 def test_draws_depend_on_the_seed_and_the_sample_alone():
-    settings = WATER.settings(points=32, distinct=True)
-    grid = WATER.grid(settings)
-    np.testing.assert_array_equal(
-        WATER.draw(settings, grid, 7, [5, 2])[1], WATER.draw(settings, grid, 7, [2])[0]
-    )
-    assert (WATER.draw(settings, grid, 8, [2]) != WATER.draw(settings, grid, 7, [2])).any()
+    water = ShallowWater(points=32, distinct=True)
+    one = water.draw(water.grid, 7, [2])
+    np.testing.assert_array_equal(water.draw(water.grid, 7, [5, 2])[1], one[0])
+    assert (water.draw(water.grid, 8, [2]) != one).any()
 
 
 def test_mistakes_are_answered_with_one_line():
     with pytest.raises(ValueError, match=r"^Setting 'radius' should be \(low, high\) with 0 < low"):
-        WATER.settings(radius=(0.7, 0.3))
-    settings = WATER.settings(points=8)
-    grid = WATER.grid(settings)
+        ShallowWater(radius=(0.7, 0.3))
+    water = ShallowWater(points=8)
     with pytest.raises(ValueError, match="needs water everywhere"):
-        WATER.solve(settings, grid, np.zeros((1, 3, 8, 8)), np.array([0.0, 1.0]))
+        water.solve(initial=np.zeros((1, 3, 8, 8)))
     periodic = Grid((8, 8), ((0, 1), (0, 1)), "periodic")
     with pytest.raises(ValueError, match="open edges, boundary 'neumann'"):
-        WATER.solve(settings, periodic, np.ones((1, 3, 8, 8)), np.array([0.0, 1.0]))
+        water.solve(periodic, np.ones((1, 3, 8, 8)))

@@ -1,5 +1,5 @@
 """Two tiny models of a finished recipe, shared by the tests of several rooms."""
 
-from little_shelf import finished, shelf, shipped
+from little_runs import finished, shipped, weights_folder
 
-__all__ = ["finished", "shelf", "shipped"]
+__all__ = ["finished", "shipped", "weights_folder"]

@@ -8,7 +8,7 @@ from fino.evaluation.compare import compare
 from fino.recipe.cases import list_cases
 from fino.recipe.recipe import parse_recipe, read_recipe
 from fino.recipe.run import carry_out, draw_sweep, plan
-from fino.report.swept import Point, swept
+from fino.report.curves import SweepPoint, error_over_setting
 
 TINY = {
     "models": ["fino"],
@@ -111,9 +111,11 @@ def test_varied_data_are_generated_once_each_and_reported_apart(tmp_path):
 
 
 def test_the_picture_of_a_sweep_has_a_line_a_model_and_a_place_a_value():
-    numbers = swept("blocks", {"fino": [Point(1, 0.1), Point(2, 0.05), Point(2, 0.07)]})
+    points = [SweepPoint(1, 0.1), SweepPoint(2, 0.05), SweepPoint(2, 0.07)]
+    numbers = error_over_setting("blocks", {"fino": points})
     (line, *dots) = numbers.axes[0].get_lines()
     assert list(line.get_xdata()) == [1.0, 2.0]
     assert abs(line.get_ydata()[1] - 0.06) < 1e-12 and len(dots) == 2
-    words = swept("gate", {"fino": [Point(True, 0.1, 0.09, 0.12), Point(False, 0.2)]})
+    points = [SweepPoint(True, 0.1, 0.09, 0.12), SweepPoint(False, 0.2)]
+    words = error_over_setting("gate", {"fino": points})
     assert [tick.get_text() for tick in words.axes[0].get_xticklabels()] == ["True", "False"]

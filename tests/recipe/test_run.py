@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from itertools import islice
 
 import h5py
-import little_shelf
+import little_runs
 import numpy as np
 import pytest
 import torch
@@ -27,10 +27,11 @@ from fino.model.store import model_hash
 from fino.recipe.recipe import read_recipe
 from fino.recipe.run import carry_out, plan
 from fino.streams import numpy_stream
-from fino.training.run import Run, resume
+from fino.training.fit import resume
+from fino.training.run import Run
 
 #: Six trajectories are enough here, and every step is a place to be killed at.
-RECIPE = little_shelf.RECIPE.replace("samples = 30", "samples = 6") + "checkpoint_seconds = 0\n"
+RECIPE = little_runs.RECIPE.replace("samples = 30", "samples = 6") + "checkpoint_seconds = 0\n"
 
 
 @pytest.fixture(scope="module")

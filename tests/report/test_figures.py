@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 
 from fino.grid import Grid
-from fino.report import curves, figures, look
-from fino.report.filmstrip import filmstrip, gradient
-from fino.report.movie import movie, pictures
-from fino.report.scene import Scene
+from fino.report import curves, look
+from fino.report.movie import movie_frames, write_movie
+from fino.report.player import gradient, player_content
+from fino.report.scene import Scene, draw_fields, draw_space_time
 
 
 def scene(points=(24,), frames=5, channels=1, **facts):
@@ -24,7 +24,7 @@ def scene(points=(24,), frames=5, channels=1, **facts):
 
 
 def test_truth_and_prediction_share_one_scale_and_the_error_is_centred():
-    figure = figures.fields(scene((8, 8)), count=2)
+    figure = draw_fields(scene((8, 8)), count=2)
     images = [axes.images[0] for axes in figure.axes if axes.images]
     limits = [image.get_clim() for image in images]
     assert len(images) == 6
@@ -35,7 +35,7 @@ def test_truth_and_prediction_share_one_scale_and_the_error_is_centred():
 
 @pytest.mark.parametrize("points", [(24,), (8, 12), (6, 6, 4)])
 def test_fields_are_drawn_in_any_dimension(points, tmp_path):
-    path = look.save(figures.fields(scene(points), count=2), tmp_path / "fields.png")
+    path = look.save(draw_fields(scene(points), count=2), tmp_path / "fields.png")
     with Image.open(path) as image:
         assert min(image.size) > 300
         assert len(np.unique(np.asarray(image.convert("L")))) > 20
@@ -43,18 +43,18 @@ def test_fields_are_drawn_in_any_dimension(points, tmp_path):
 
 def test_steady_fields_show_what_was_given():
     steady = scene((8, 8), frames=1, steady=True, given=np.ones((1, 8, 8)))
-    titles = [axes.get_title() for axes in figures.fields(steady).axes if axes.images]
+    titles = [axes.get_title() for axes in draw_fields(steady).axes if axes.images]
     assert titles == ["input", "truth", "model", "error"]
 
 
 def test_axes_carry_names_and_units():
-    figure = figures.fields(scene(units=("m",)))
+    figure = draw_fields(scene(units=("m",)))
     assert figure.axes[0].get_ylabel() == "u (m)"
     assert scene(units=("1",)).label(0) == "u"
-    figure = figures.space_time(scene())
+    figure = draw_space_time(scene())
     assert figure.axes[0].get_ylabel() == "time"
     with pytest.raises(ValueError, match="not in 2D"):
-        figures.space_time(scene((8, 8)))
+        draw_space_time(scene((8, 8)))
 
 
 def test_north_is_up_on_a_sphere():
@@ -112,13 +112,13 @@ def test_figures_are_the_same_bytes_every_time(tmp_path):
     for ending in ("svg", "png"):
         path = tmp_path / f"a.{ending}"
         first, again = (
-            look.save(figures.fields(scene(), count=1), path).read_bytes() for _ in range(2)
+            look.save(draw_fields(scene(), count=1), path).read_bytes() for _ in range(2)
         )
         assert first == again
 
 
 def test_inline_figures_take_the_ink_of_the_page():
-    svg = look.inline(figures.fields(scene((8, 8)), count=1), "maps")
+    svg = look.inline(draw_fields(scene((8, 8)), count=1), "maps")
     assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>")
     assert "currentColor" in svg and look.INK not in svg
     assert 'id="maps-' in svg and "<metadata>" not in svg
@@ -130,23 +130,23 @@ def test_drawing_leaves_matplotlib_as_it_was():
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
-    look.inline(figures.fields(scene(), count=1), "x")
+    look.inline(draw_fields(scene(), count=1), "x")
     assert dict(mpl.rcParams) == before
 
 
 @pytest.mark.parametrize("points", [(24,), (8, 8)])
 def test_a_movie_has_a_picture_for_every_frame(points, tmp_path):
-    path = movie(scene(points), tmp_path / "film.gif")
+    path = write_movie(scene(points), tmp_path / "movie.gif")
     with Image.open(path) as image:
         assert image.n_frames == 5
-    drawn = list(pictures(scene(points)))
+    drawn = list(movie_frames(scene(points)))
     assert len({frame.shape for frame in drawn}) == 1
     assert not np.array_equal(drawn[0], drawn[-1])
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="no ffmpeg")
 def test_a_movie_can_be_mp4(tmp_path):
-    path = movie(scene((8, 8)), tmp_path / "film.mp4")
+    path = write_movie(scene((8, 8)), tmp_path / "movie.mp4")
     words = ["ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames"]
     said = subprocess.run([*words, "-of", "csv=p=0", path], capture_output=True, text=True)
     assert said.stdout.strip() == "5"
@@ -154,17 +154,17 @@ def test_a_movie_can_be_mp4(tmp_path):
 
 def test_movies_of_another_kind_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"should end in .gif or .mp4"):
-        movie(scene(), tmp_path / "film.avi")
+        write_movie(scene(), tmp_path / "movie.avi")
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ValueError, match="mp4 needs ffmpeg"):
-        movie(scene(), tmp_path / "film.mp4")
+        write_movie(scene(), tmp_path / "movie.mp4")
 
 
-def test_a_film_of_lines_is_numbers_and_a_film_of_planes_is_strips():
-    lines = filmstrip(scene())
+def test_the_player_takes_lines_as_numbers_and_planes_as_strips():
+    lines = player_content(scene())
     assert lines["kind"] == "lines"
     assert len(lines["lines"]["truth"]) == 5 and len(lines["lines"]["truth"][0]) == 24
-    maps = filmstrip(scene((8, 12)))
+    maps = player_content(scene((8, 12)))
     assert maps["kind"] == "maps"
     assert all(strip.startswith("data:image/png;base64,") for strip in maps["strips"].values())
     assert gradient("viridis").count("rgb(") == 12
@@ -173,8 +173,8 @@ def test_a_film_of_lines_is_numbers_and_a_film_of_planes_is_strips():
 def test_a_blow_up_can_still_be_drawn(tmp_path):
     broken = scene((8, 8))
     broken.prediction[2:] = np.nan
-    look.save(figures.fields(broken, count=2), tmp_path / "broken.png")
-    assert filmstrip(broken)["kind"] == "maps"
+    look.save(draw_fields(broken, count=2), tmp_path / "broken.png")
+    assert player_content(broken)["kind"] == "maps"
     assert (tmp_path / "broken.png").stat().st_size > 1000
 
 

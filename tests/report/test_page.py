@@ -12,10 +12,10 @@ import pytest
 
 import fino
 from fino.evaluation.evaluate import evaluate
-from fino.evaluation.runs import data_of_run
 from fino.recipe.recipe import read_recipe
-from fino.report.page import write_report
-from fino.report.reproduce import train_command
+from fino.report.page import report
+from fino.report.score_words import describe_verdict
+from fino.report.words import train_command
 
 
 class Reader(HTMLParser):
@@ -53,7 +53,7 @@ def line(make_run_in, make_waves, tmp_path_factory):
     data = make_waves(title="<script>alert(1)</script>", flaws=("a < b & c",))
     folder = make_run_in(tmp_path_factory.mktemp("line"), data=data, training=True)
     scores = evaluate(folder)
-    written = write_report(folder, movie=folder / "out.gif")
+    written = report(folder, movie=folder / "out.gif")
     return folder, scores, written
 
 
@@ -91,7 +91,7 @@ def test_the_numbers_on_the_page_are_those_of_the_scores(line):
     for score in scores.metrics.values():
         assert f"{score.value:.3g}" in text
     assert scores.model["sha256"] in text and scores.data["sha256"] in text
-    assert scores.verdict["sentence"] in text
+    assert describe_verdict(scores) in text
 
 
 def test_words_from_the_data_cannot_become_markup(line):
@@ -119,7 +119,7 @@ def read_command(text):
 def test_the_training_command_leads_to_the_same_model(line):
     folder, scores, _ = line
     recipe = read_command(train_command("waves.h5", scores.model, folder))
-    again = fino.build("fino", data_of_run(folder), **recipe.model)
+    again = fino.build("fino", fino.Run(folder).data, **recipe.model)
     assert again.network.settings.model_dump(mode="json") == scores.model["network"]
     assert again.settings.model_dump(mode="json") == scores.model["emulator"]
     assert recipe.train == {"minutes": 1.0}
@@ -146,20 +146,20 @@ def test_planes_with_channels_and_rivals_have_a_page_too(make_run, make_waves):
     folders = [make_run(name, data=data, width=width) for name, width in (("a", 4), ("b", 6))]
     for folder in folders:
         evaluate(folder)
-    write_report(folders[0], rivals=folders[1:])
+    report(folders[0], rivals=folders[1:])
     text = (folders[0] / "report.html").read_text()
-    assert 'class="film maps"' in text and "Truth, prediction, error: v" in text
+    assert 'class="player maps"' in text and "Truth, prediction, error: v" in text
     assert "Beside its rivals" in text and "fino width=6" in text
     assert "Error against the cost of a step" in text
     other = make_run("c", data=make_waves(seed=3))
     evaluate(other)
     with pytest.raises(ValueError, match="not scored on the same data"):
-        write_report(folders[0], rivals=[other])
+        report(folders[0], rivals=[other])
 
 
 def test_a_steady_run_that_was_not_scored_is_scored_first(make_run, make_waves):
     folder = make_run("steady", data=make_waves(points=(8, 8), frames=2, steady=True))
-    write_report(folder)
+    report(folder)
     text = (folder / "report.html").read_text()
     assert "The rollout" not in text and "find u" in text
     assert (folder / "scores.json").is_file()
@@ -167,21 +167,21 @@ def test_a_steady_run_that_was_not_scored_is_scored_first(make_run, make_waves):
 
 def test_a_sample_that_is_not_there_is_refused(make_run):
     with pytest.raises(ValueError, match="The test part has samples 0 to 0, not 7"):
-        write_report(make_run(), sample=7)
+        report(make_run(), sample=7)
 
 
 #: Runs before the page's own script and leaves what it saw in the title.
 WITNESS = """<script>
-const complaints = [], times = new Set();
+const messages = [], times = new Set();
 setInterval(() => times.add(document.getElementById("time").textContent), 50);
-addEventListener("error", (e) => complaints.push("error " + e.message), true);
-addEventListener("securitypolicyviolation", (e) => complaints.push("asked " + e.blockedURI));
+addEventListener("error", (e) => messages.push("error " + e.message), true);
+addEventListener("securitypolicyviolation", (e) => messages.push("asked " + e.blockedURI));
 for (const name of ["error", "warn"])
-  console[name] = (...words) => complaints.push(words.join(" "));
+  console[name] = (...words) => messages.push(words.join(" "));
 setTimeout(() => {
   const loaded = performance.getEntriesByType("resource").map((e) => e.name);
   const asked = loaded.filter((a) => !a.startsWith("data:"));
-  document.title = JSON.stringify({complaints, asked, times: [...times]});
+  document.title = JSON.stringify({messages, asked, times: [...times]});
 }, 1500);
 </script>"""
 
@@ -189,9 +189,9 @@ setTimeout(() => {
 @pytest.mark.browser
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
 @pytest.mark.parametrize("points", [(16,), (8, 8)])
-def test_the_page_opens_without_a_request_or_a_complaint(make_run, make_waves, tmp_path, points):
+def test_the_page_opens_without_a_request_or_an_error(make_run, make_waves, tmp_path, points):
     folder = make_run(data=make_waves(points=points))
-    write_report(folder)
+    report(folder)
     page, picture = tmp_path / "page.html", tmp_path / "page.png"
     text = (folder / "report.html").read_text()
     page.write_text(text.replace("<meta charset", WITNESS + "<meta charset", 1))
@@ -213,8 +213,8 @@ def test_the_page_opens_without_a_request_or_a_complaint(make_run, make_waves, t
         if extra == "--dump-dom":
             title = unescape(re.search(r"<title>(.*?)</title>", said.stdout).group(1))
             seen = json.loads(title)
-            assert seen["complaints"] == [] and seen["asked"] == []
-            # The film moves.
+            assert seen["messages"] == [] and seen["asked"] == []
+            # The player moves.
             assert {"t = 0.4", "t = 0.7"} <= set(seen["times"])
     assert picture.stat().st_size > 20_000
 
@@ -234,5 +234,5 @@ def test_the_witness_sees_a_page_that_misbehaves(tmp_path):
     words += ["--virtual-time-budget=4000", "--dump-dom", f"file://{page}"]
     said = subprocess.run(words, capture_output=True, text=True, timeout=120)
     title = unescape(re.search(r"<title>(.*?)</title>", said.stdout).group(1))
-    complaints = " ".join(json.loads(title)["complaints"])
-    assert "nothing is not defined" in complaints and "example.org" in complaints
+    messages = " ".join(json.loads(title)["messages"])
+    assert "nothing is not defined" in messages and "example.org" in messages

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Cyclopts application invoked")
 
 @pytest.fixture
 def fino(monkeypatch, capsys):
-    """Type a command; get its exit code, what it said, and what it complained of."""
+    """Type a command; get its exit code, what it said, and its error lines."""
 
     def typed(*words):
         monkeypatch.setattr(sys, "argv", ["fino", *map(str, words)])
@@ -55,20 +55,20 @@ def test_mistakes_are_one_line_and_exit_code_two(fino, make_run, make_waves, tmp
     save(make_waves(channels=2), tmp_path / "two.h5")
     save(make_waves(points=(32,)), tmp_path / "fine.h5")
     for words, expected in (
-        (("evaluate", tmp_path / "none"), "There is no run at"),
+        (("evaluate", tmp_path / "none"), "There is no run, model or shipped model"),
         (("evaluate", folder, "--data", tmp_path / "two.h5"), "the data have 2 (u, v)"),
         (("evaluate", folder, "--data", tmp_path / "fine.h5"), "another spacing"),
         (("compare", folder), "Run `fino evaluate"),
         (("compare",), "at least one run"),
         (("report",), "should be given a run folder"),
     ):
-        code, _, complained = fino(*words)
+        code, _, error = fino(*words)
         assert code == 2
-        assert complained.startswith("fino: ") and complained.count("\n") == 1
-        assert expected in complained
+        assert error.startswith("fino: ") and error.count("\n") == 1
+        assert expected in error
     (folder / "model" / "config.json").write_text("{}")
-    code, _, complained = fino("evaluate", folder)
-    assert code == 2 and complained.count("\n") == 1
+    code, _, error = fino("evaluate", folder)
+    assert code == 2 and error.count("\n") == 1
 
 
 def test_compare_prints_writes_and_draws(fino, make_run, make_waves, tmp_path):
@@ -84,8 +84,8 @@ def test_compare_prints_writes_and_draws(fino, make_run, make_waves, tmp_path):
     assert json.loads(said)[0]["rows"][0]["crmse"] > 0
     code, said, _ = fino("compare", *folders, "--out", tmp_path / "table.md")
     assert (tmp_path / "table.md").read_text().startswith("**waves")
-    code, _, complained = fino("compare", *folders, "--metrics", "nrms")
-    assert code == 2 and "Did you mean 'nrmse'?" in complained
+    code, _, error = fino("compare", *folders, "--metrics", "nrms")
+    assert code == 2 and "Did you mean 'nrmse'?" in error
 
 
 def test_report_says_where_the_page_is(fino, make_run, make_waves):

@@ -9,7 +9,7 @@ import fino
 from fino.data.arrays import from_array
 from fino.data.store import save as save_data
 from fino.streams import numpy_stream
-from fino.training.shelf import describe_data
+from fino.training.run_data import describe_data
 
 
 def waves(samples=12, frames=8, points=(16,), channels=1, seed=0, boundary="periodic", **facts):

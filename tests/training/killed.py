@@ -6,7 +6,7 @@ from pathlib import Path
 
 from little_data import waves
 
-from fino.training.run import resume
+from fino.training.fit import resume
 
 
 def go_on(folder: str) -> None:

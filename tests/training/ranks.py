@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 import fino
 from fino.training.batch import draw_batch
 from fino.training.loss import Unroll
-from fino.training.processes import Processes, joined
+from fino.training.processes import Processes, join_processes
 from fino.training.settings import TrainingSettings
 
 SETTINGS = TrainingSettings(
@@ -31,7 +31,7 @@ def first_gradient(processes: Processes) -> dict[str, torch.Tensor]:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    with joined() as processes:
+    with join_processes() as processes:
         gradient = first_gradient(processes)
         if processes.is_first:
             save_file(gradient, folder / "gradient.safetensors")

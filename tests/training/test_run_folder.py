@@ -13,8 +13,9 @@ from little_data import begin, blobs, little_fino, waves
 
 import fino
 import fino.training
+from fino.report.plan_words import describe_plan
 from fino.training import choices
-from fino.training.choices import choose_settings, explained
+from fino.training.choices import choose_settings
 from fino.training.loss import validate
 from fino.training.settings import TrainingSettings
 
@@ -128,7 +129,7 @@ def test_a_folder_in_use_is_not_overwritten(tmp_path):
     fino.fit(little_fino(data), data, out=tmp_path / "run", steps=1, **QUICK)
     with pytest.raises(ValueError, match=r"exists already. Go on with `fino train --resume"):
         fino.fit(little_fino(data), data, out=tmp_path / "run", steps=1, **QUICK)
-    with pytest.raises(ValueError, match=r"is not a run folder"):
+    with pytest.raises(ValueError, match=r"is not a whole run: it has no model"):
         fino.Run(tmp_path)
 
 
@@ -158,7 +159,7 @@ def test_what_was_left_open_is_decided_and_explained():
     assert settings.minutes == 5
     assert settings.horizon == data.frames - data.history
     assert 2 <= settings.batch <= len(data.train)
-    words = "\n".join(explained(settings, model, data))
+    words = "\n".join(describe_plan(settings, model, data))
     assert "it sees 9 cells a step" in words
     assert "flip, rotate" in words
     assert "5 minutes" in words
@@ -190,7 +191,7 @@ def test_validation_takes_at_most_a_tenth_of_a_budget_of_time(
     monkeypatch.setattr(choices, "_rollout_seconds", lambda model, data: seconds_a_rollout)
     chosen = choose_settings(TrainingSettings(**asked), model, data)
     assert (chosen.validations, chosen.validation_samples) == (often, many)
-    assert f"validated {often} times by {many} rollouts" in explained(chosen, model, data)[-1]
+    assert f"validated {often} times by {many} rollouts" in describe_plan(chosen, model, data)[-1]
 
 
 def test_a_rollout_is_timed_with_the_threads_of_the_training(monkeypatch):

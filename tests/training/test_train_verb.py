@@ -42,7 +42,7 @@ def test_train_says_what_it_chose_and_why_and_resume_goes_on(file, tmp_path, cap
     ("words", "answer"),
     [
         ([], "fino train needs --data FILE, or --resume RUN"),
-        (["--resume", "nowhere"], "nowhere is not a run folder"),
+        (["--resume", "nowhere"], "There is no run, model or shipped model 'nowhere'"),
         (
             ["--data", "FILE", "--set", "model.widht=3"],
             "Unknown key 'model.widht' for model fino. Did you mean 'width'?",
@@ -92,7 +92,7 @@ def test_train_takes_what_any_recipe_has_for_the_model(file, tmp_path, capsys):
     network = run.model.network.settings
     assert (run.model.settings.model, network.width, network.radius) == ("fino", 6, 2)
     assert (run.settings.seed, run.settings.loss, run.settings.cpu_seconds) == (3, "root", None)
-    assert len(run.data().train) == 4
+    assert len(run.data.train) == 4
 
 
 def test_train_reads_the_small_files_and_the_shipped_recipes(file, tmp_path, capsys):

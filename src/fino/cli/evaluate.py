@@ -5,9 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from fino.training.run import Run
 
 __all__ = ["evaluate"]
 
@@ -35,7 +38,7 @@ def evaluate(
     Parameters
     ----------
     run
-        The folder that `fino train` wrote.
+        The folder that `fino train` wrote; a model folder needs --data.
     pretrained
         Instead of a run: the name of a pretrained model.
     data
@@ -53,20 +56,24 @@ def evaluate(
     json
         Print the scores as JSON.
     """
-    from fino.allocator import keep_freed_memory
     from fino.cli.console import progress, say, table
-    from fino.evaluation.evaluate import evaluate as scored
-    from fino.evaluation.runs import subject_of
+    from fino.evaluation.evaluate import evaluate as score
+    from fino.machine import keep_freed_memory
+    from fino.report.score_words import baseline_table, describe_task, describe_verdict
+    from fino.training.run import PRETRAINED, find_run
 
+    if (run is None) == (pretrained is None):
+        raise ValueError("evaluate should be given a run folder or --pretrained NAME.")
     keep_freed_memory()
-    shelved = _shelved(run, pretrained)
-    if shelved is not None:
-        _again(shelved, data, samples, out, quiet=json)
+    found = PRETRAINED[pretrained] if pretrained is not None else find_run(run)
+    if found.is_shipped:
+        _reproduce(found, data, samples, out, quiet=json)
         return
-    subject = subject_of(run, data)
+    found = find_run(found, data)
+    found.check()
     with progress("scoring", quiet=json) as show:
-        scores = scored(
-            subject,
+        scores = score(
+            found,
             part=part,
             samples=samples,
             convention=convention,
@@ -78,39 +85,33 @@ def evaluate(
     if json:
         print(scores.to_json(), end="")
         return
-    table(scores.question, *scores.summary())
+    table(describe_task(scores.data), *scores.table())
     if scores.baselines:
-        table("Baselines: predictions that need no learning", *scores.baseline_rows())
-    say(scores.verdict["sentence"])
+        table("Baselines: predictions that need no learning", *baseline_table(scores))
+    say(describe_verdict(scores))
     for name, reason in scores.verdict["skipped"].items():
         say(f"No {name} baseline: {reason}")
-    say(f"Scores are in {out or Path(str(run)) / 'scores.json'}. Next: fino report {run}")
+    place = out or (found.results_folder and found.results_folder / "scores.json")
+    if place is not None:
+        say(f"Scores are in {place}. Next: fino report {run}")
 
 
-def _shelved(run: Path | None, name: str | None) -> Any:
-    """The pretrained model that was asked for, if one was."""
-    from fino.model.pretrained import PRETRAINED, on_shelf
-
-    if (run is None) == (name is None):
-        raise ValueError("evaluate should be given a run folder or --pretrained NAME.")
-    return PRETRAINED[name] if name is not None else on_shelf(run)
-
-
-def _again(
-    shelved: Any, data: Path | None, samples: int | None, out: Path | None, quiet: bool
+def _reproduce(
+    run: Run, data: Path | None, samples: int | None, out: Path | None, quiet: bool
 ) -> None:
-    """Score a pretrained model on its test data, solved again."""
+    """Score a shipped model on its test data, solved again."""
     from fino.cli.console import progress, say, say_json, table
-    from fino.evaluation.reproduce import reproduce
+    from fino.evaluation.evaluate import reproduce
+    from fino.report.score_words import describe_reproduction, describe_task, reproduction_table
 
     with progress("solving and scoring", quiet=quiet) as show:
-        both = reproduce(shelved, data, samples, show)
+        both = reproduce(run, data, samples, show)
     if out is not None:
         both.today.save(out)
     if quiet:
-        say_json(both.content())
+        say_json({**both.to_dict(), "sentence": describe_reproduction(both)})
     else:
-        table(both.today.question, *both.rows())
-        say(both.sentence)
+        table(describe_task(both.today.data), *reproduction_table(both))
+        say(describe_reproduction(both))
     if both.agrees is False:
         raise ValueError(f"the scores of '{both.name}' could not be reproduced.")

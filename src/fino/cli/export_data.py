@@ -45,7 +45,7 @@ def export_data(
     """
     import fino
     from fino.cli.console import say, say_json
-    from fino.data.export import export_pdebench, layout_for
+    from fino.data.pdebench import export_pdebench, layout_for
     from fino.data.store import save
 
     data = fino.open(path)

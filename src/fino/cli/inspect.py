@@ -34,18 +34,21 @@ def inspect(
         Print the numbers as JSON.
     """
     from fino.cli.console import progress, say, say_json, table
-    from fino.inspection.inspect import inspect as inspected
-    from fino.inspection.words import sections
+    from fino.inspection.inspect import inspect as inspect_model
     from fino.report.inspection_page import write_figures, write_inspection
+    from fino.report.inspection_words import inspection_json, inspection_sections
+    from fino.training.run import find_run
 
+    run = find_run(model)
     with progress("looking inside", quiet=json) as show:
-        found = inspected(model, data, progress=show)
-    kept = write_inspection(found, model / "inspection") if (model / "model").is_dir() else None
+        found = inspect_model(run, data, progress=show)
+    place = run.results_folder
+    kept = None if place is None else write_inspection(found, place / "inspection")
     pictures = write_figures(found, figures) if figures is not None else []
     if json:
-        say_json(found.to_dict())
+        say_json(inspection_json(found))
         return
-    for section in sections(found):
+    for section in inspection_sections(found):
         say(f"[bold]{section.title}[/bold]")
         for line in section.lines:
             say(line.replace("[", "\\["))

@@ -40,18 +40,17 @@ def report(
         Print where everything was written as JSON.
     """
     from fino.cli.console import progress, say, say_json
-    from fino.evaluation.runs import subject_of
-    from fino.model.pretrained import on_shelf
-    from fino.report.page import write_report
+    from fino.report.page import report as write_report
+    from fino.training.run import find_run
 
     if not runs:
         raise ValueError("report should be given a run folder, such as `fino report runs/swe`.")
-    subject = subject_of(runs[0], data)
-    if out is None and on_shelf(runs[0]) is not None:
+    run = find_run(runs[0], data)
+    if out is None and run.is_shipped:
         out = Path(f"{runs[0]}-report") / "report.html"
     with progress("report", quiet=json) as show:
         written = write_report(
-            subject, rivals=runs[1:], out=out, movie=movie, sample=sample, progress=show
+            run, rivals=runs[1:], out=out, movie=movie, sample=sample, progress=show
         )
     if json:
         say_json(written)

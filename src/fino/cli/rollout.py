@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,12 +62,14 @@ def rollout(
     device
         `cpu`, or `cuda` for one device a process.
     why
-        Print every way to cut the work that was weighed, and its cost.
+        Say why the work was cut as it was.
     json
         Print what was done as JSON.
     """
-    from fino.allocator import keep_freed_memory
-    from fino.inference.processes import is_launched
+    from fino.cli.console import progress
+    from fino.inference.process_group import rank_and_size
+    from fino.inference.ranks import rollout_launched
+    from fino.machine import keep_freed_memory
 
     if movie is not None and movie.suffix != ".gif":
         raise ValueError(f"a movie of a rollout should end in .gif, got '{movie.name}'.")
@@ -78,111 +79,96 @@ def rollout(
     steps = length if steps is None else steps
     if steps is None:
         raise ValueError("--history does not say how far to go: add --steps.")
-    request = {"steps": steps, "tile": tile, "every": every, "out": out}
-    if is_launched():
-        if region is not None or (movie is not None and out is None):
-            raise ValueError(
-                "With several processes, --region is not possible and --movie needs --out."
-            )
-        done = _together(model, start, request, mesh, _lines(why, json))
-    else:
-        if mesh is not None:
-            raise ValueError("--mesh is for several processes: start them with torchrun.")
-        done = _alone(model, start, request, _region(region), _lines(why, json))
-    if done is not None:
-        _tell(done, model.grid.dims, out, movie, quiet=json)
-
-
-def _alone(
-    model: Any, start: Any, request: dict[str, Any], region: Any, lines: int | None
-) -> dict[str, Any]:
-    import fino
-    from fino.cli.console import progress, say
-    from fino.inference.disk import is_on_disk, open_film
-    from fino.inference.local import local_stepper
-    from fino.inference.region import cone_work
-    from fino.inference.rollout import plan_rollout
-
-    film, _ = open_film(start, model.grid.dims)
-    samples, _, channels, *points = film.shape
-    said: list[str] = []
-    if region is not None:
-        work = cone_work(model, region, request["steps"], points)
-        share = f"{work.share:.1%} of the cells of a full run"
-        said.append(f"Only the region's light cone is computed: {share}.")
-    if request["tile"] is not None:
-        on_disk = request["out"] is not None or is_on_disk(start)
-        step = local_stepper(model, points)
-        size, steps = request["tile"], request["steps"]
-        request["tile"] = plan_rollout(step, size, steps, channels, samples, on_disk=on_disk)
-        said += request["tile"].reasons
-    if lines != 0:
-        size = " × ".join(map(str, points))
-        say(f"{request['steps']} steps of {channels} fields on {size} cells.")
-        for line in said[:lines]:
-            say(f"  {line}")
-    begin = time.perf_counter()
-    with progress("rolling out", quiet=lines == 0) as show:
-        frames = fino.rollout(model, start, region=region, progress=show, **request)
-    seconds = time.perf_counter() - begin
-    return {"frames": frames, "shape": tuple(frames.shape), "seconds": seconds, "plan": said}
-
-
-def _together(
-    model: Any, start: Any, request: dict[str, Any], mesh: str | None, lines: int | None
-) -> dict[str, Any] | None:
-    """All ranks of a job; only the first one speaks."""
-    from fino.cli.console import progress, say
-    from fino.inference.decomposed import plan_company, rollout_share
-    from fino.inference.disk import as_array, open_film
-    from fino.inference.local import local_stepper
-    from fino.inference.processes import joined
-
-    shape = None if mesh is None else _mesh(mesh)
-    on_device = next(model.parameters()).device.type != "cpu"
-    with joined("nccl" if on_device else "gloo") as company:
-        lines = lines if company.rank == 0 else 0
-        film, _ = open_film(start, model.grid.dims)
-        step = local_stepper(model, film.shape[3:])
-        plan = plan_company(company, step, film, request["steps"], shape)
-        for line in plan.reasons[:lines]:
-            say(f"  {line}")
-        with progress("rolling out", quiet=lines == 0) as show:
-            share = rollout_share(company, model, start, plan=plan, progress=show, **request)
-    if company.rank != 0:
-        return None
-    frames = share.frames if request["out"] is None else as_array(request["out"])
-    assert frames is not None
-    return {
-        "frames": frames,
-        "shape": tuple(frames.shape),
-        "seconds": share.seconds,
-        "halo_share": share.halo_share,
-        "plan": list(plan.reasons),
+    rank, ranks = rank_and_size()
+    if ranks > 1 and (region is not None or (movie is not None and out is None)):
+        raise ValueError(
+            "With several processes, --region is not possible and --movie needs --out."
+        )
+    if ranks == 1 and mesh is not None:
+        raise ValueError("--mesh is for several processes: start them with torchrun.")
+    request: dict[str, Any] = {
+        "steps": steps,
+        "tile": tile,
+        "region": _region(region),
+        "mesh": _mesh(mesh),
     }
+    plan = _plan(model, start, ranks, **request)
+    quiet = json or rank > 0
+    _announce([] if quiet else plan if why else plan[:2])
+    with progress("rolling out", quiet=quiet) as show:
+        done = rollout_launched(model, start, out=out, every=every, progress=show, **request)
+    if done is not None:
+        _tell(done, plan[1:], model.grid.dims, out, movie, quiet=json)
 
 
-def _lines(why: bool, quiet: bool) -> int | None:
-    """How many of a plan's reasons are printed: the first ones, all (None) or none."""
-    return 0 if quiet else None if why else 2
+def _plan(
+    model: Any, start: Any, ranks: int, steps: int, tile: int | None, region: Any, mesh: Any
+) -> list[str]:
+    """What will be done, how the work is cut, and why, a sentence each."""
+    from fino.inference.boxes import shape, times
+    from fino.inference.local import local_step
+    from fino.inference.ranks import decompose
+    from fino.inference.rollout import light_cone
+    from fino.inference.store import open_store
+    from fino.inference.tiles import BATCH_CELLS, LARGER_WINDOW, choose_plan
+
+    samples, _, channels, *points = open_store(start, model.grid)[0].shape
+    said = [f"{steps} steps of {channels} fields on {times(points)} cells."]
+    more = f"{LARGER_WINDOW - 1:.1%} larger than one step does"
+    rule = f"a halo: as many as make what is read at most {more}."
+    if ranks > 1:
+        cut = decompose(local_step(model, points), ranks, steps, mesh=mesh)
+        size = times(cut.mesh.shape)
+        said.append(f"{ranks} processes as {size}: the least halo for the largest block.")
+        said.append(f"{_count(cut.steps_per_halo, 'step')} {rule}")
+        return said
+    if region is not None:
+        share = f"{light_cone(model, region, steps, points).share:.1%} of the cells of a full run"
+        said.append(f"Only the region's light cone is computed: {share}.")
+    if tile is not None:
+        step = local_step(model, points)
+        plan = choose_plan(step, tile, steps, samples)
+        halo = step.locality.halo(plan.steps_per_halo)
+        tiles = step.domain.cut(step.domain.whole, plan.tile, halo)
+        size = times([max(n) for n in zip(*map(shape, tiles), strict=True)])
+        number, batch = _count(len(tiles), "tile"), _count(plan.batch, "tile")
+        said.append(f"{number} of up to {size} cells with a halo of {times(halo)}.")
+        said.append(f"{_count(plan.steps_per_halo, 'step')} {rule}")
+        said.append(f"{batch} at once: as many as stay within {BATCH_CELLS} cells.")
+    return said
+
+
+def _count(number: int, thing: str) -> str:
+    """1 tile, 2 tiles."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _announce(plan: list[str]) -> None:
+    from fino.cli.console import say
+
+    for number, line in enumerate(plan):
+        say(f"  {line}" if number else line)
 
 
 def _tell(
-    done: dict[str, Any], dims: int, out: Path | None, movie: Path | None, quiet: bool
+    done: Any, plan: list[str], dims: int, out: Path | None, movie: Path | None, quiet: bool
 ) -> None:
     from fino.cli.console import say, say_json
 
-    frames = done.pop("frames")
+    size = tuple(done.frames.shape)
     if movie is not None:
-        from fino.report.film import film
+        from fino.report.movie import write_prediction_movie
 
-        film(frames if len(frames.shape) == dims + 2 else frames[0], movie)
+        frames = done.frames if len(size) == dims + 2 else done.frames[0]
+        write_prediction_movie(frames, movie)
+    halo = {"halo_share": done.halo_share} if done.block else {}
     if quiet:
-        say_json({**done, "out": out, "movie": movie})
+        facts = {"shape": size, "seconds": done.seconds, **halo, "plan": plan}
+        say_json({**facts, "out": out, "movie": movie})
         return
-    shape = " × ".join(map(str, done["shape"]))
-    halo = f", {done['halo_share']:.1%} of it waiting for halos" if "halo_share" in done else ""
-    say(f"{shape} (time × channel × space) in {done['seconds']:.1f} s{halo}.")
+    waiting = f", {done.halo_share:.1%} of it waiting for halos" if halo else ""
+    shape = " × ".join(map(str, size))
+    say(f"{shape} (time × channel × space) in {done.seconds:.1f} s{waiting}.")
     for path in (out, movie):
         if path is not None:
             say(f"  {path}: {path.stat().st_size / 1e6:.1f} MB")
@@ -192,32 +178,17 @@ def _model_and_start(
     run: Path, history: str | None, data: Path | None, sample: int
 ) -> tuple[Any, Any, int | None]:
     """The model, the frames to start from, and the frames that the data have after them."""
-    import fino
-    from fino.evaluation.runs import data_of_run
-    from fino.model.pretrained import PRETRAINED, on_shelf
-    from fino.settings import did_you_mean
+    from fino.training.run import find_run
 
-    shelved = on_shelf(run)
-    is_run = (run / "model").is_dir()
-    if shelved is not None:
-        model = shelved.load()
-    elif not run.exists():
-        hint = did_you_mean(str(run), list(PRETRAINED))
-        raise ValueError(f"There is no run, model or pretrained model '{run}'. {hint}")
-    else:
-        model = fino.load(run / "model" if is_run else run).eval()
+    found = find_run(run)
     if history is not None:
-        return model, history, None
-    if data is not None:
-        source = fino.open(data)
-    elif shelved is not None:
-        source = shelved.test_data(sample + 1)
-    elif is_run:
-        source = data_of_run(run)
-    else:
+        return found.model, history, None
+    if data is None and not found.has_data:
         raise ValueError(
             f"{run} is a model, not a run: say where to start with --history or --data."
         )
+    source = found.with_data(data).data if data is not None else found.test_data(sample + 1)
+    model = found.model
     start = source.test.read([sample], 0, model.history)[0]
     return model, start, source.frames - model.history
 
@@ -250,8 +221,10 @@ def _region(words: str | None) -> tuple[tuple[int, int], ...] | None:
         ) from None
 
 
-def _mesh(words: str) -> tuple[int, ...]:
+def _mesh(words: str | None) -> tuple[int, ...] | None:
     """'2x2' → (2, 2)."""
+    if words is None:
+        return None
     try:
         return tuple(int(count) for count in words.split("x"))
     except ValueError:

@@ -151,6 +151,7 @@ def _tell_results(experiment: Experiment, outcomes: list[Outcome], json: bool) -
     from fino.evaluation.compare import compare
     from fino.metrics.scores import Scores
     from fino.report import tables
+    from fino.report.score_words import describe_verdict
 
     runs = [experiment.folder / case.name for case in experiment.cases]
     scores = {run.name: Scores.load(run) for run in runs}
@@ -169,7 +170,7 @@ def _tell_results(experiment: Experiment, outcomes: list[Outcome], json: bool) -
         say(f"The best of {len(runs)} runs is {best}: nRMSE {nrmse[best]:.3g}.")
     else:
         for found in scores.values():
-            say(found.verdict["sentence"])
+            say(describe_verdict(found))
     lines = [f"fino inspect {runs[0]}"]
     lines += [f"fino compare {experiment.folder}/*/scores.json"] if len(runs) > 1 else []
     say(f"\nOpen [bold]{experiment.pages[0]}[/bold] in a browser. Then:")

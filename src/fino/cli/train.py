@@ -62,9 +62,9 @@ def train(
     json
         Print the result as JSON.
     """
-    from fino.allocator import keep_freed_memory
+    from fino.machine import keep_freed_memory
     from fino.recipe.recipe import read_recipe
-    from fino.training.run import Interrupted
+    from fino.training.fit import Interrupted
 
     keep_freed_memory()
     for word in set:
@@ -87,8 +87,9 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
     from fino.model.build import build
     from fino.recipe.cases import choose_case
     from fino.recipe.data import open_data
-    from fino.training.choices import choose_settings, explained
-    from fino.training.run import fit
+    from fino.report.plan_words import describe_plan
+    from fino.training.choices import choose_settings
+    from fino.training.fit import fit
     from fino.training.settings import TrainingSettings
 
     case = choose_case(recipe, name)
@@ -100,7 +101,7 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
     settings = choose_settings(TrainingSettings(**case.train), model, data)
     if not quiet:
         say(f"[bold]{data.card.title or data.card.name}[/bold] from {case.data.file}")
-        for line in explained(settings, model, data):
+        for line in describe_plan(settings, model, data):
             say(f"  {line}")
     with training_bar(quiet) as show:
         return fit(model, data, out=out, progress=show, **settings.model_dump())
@@ -109,7 +110,7 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
 def _resume(folder: Path, recipe: Recipe, quiet: bool) -> Run:
     from fino.cli.console import say, training_bar
     from fino.recipe.cases import find_settings
-    from fino.training.run import resume
+    from fino.training.fit import resume
 
     _, build, changes = find_settings(recipe, recipe.models[0])
     if build:
@@ -126,8 +127,8 @@ def _tell(run: Run, json: bool, quiet: bool) -> None:
     from fino.cli.console import say, say_json
     from fino.model.store import model_hash
 
-    judged = [row for row in run.metrics if row["nrmse"] is not None]
-    best = min(judged, key=lambda row: row["validation"], default=None)
+    best, folder = run.best, run.folder
+    assert folder is not None
     last = run.metrics[-1]
     if json and int(os.environ.get("RANK", "0")) == 0:
         say_json(
@@ -137,7 +138,7 @@ def _tell(run: Run, json: bool, quiet: bool) -> None:
                 "best": best,
                 "cpu_seconds": last["cpu_seconds"],
                 "wall_seconds": last["wall_seconds"],
-                "weights_sha256": model_hash(run.folder / "model"),
+                "weights_sha256": model_hash(folder / "model"),
             }
         )
     if quiet:

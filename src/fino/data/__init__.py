@@ -1,1 +1,1 @@
-"""The shelves: cards, files, splits and windows."""
+"""Data sets: cards, files, splits; generated, opened or given as arrays."""

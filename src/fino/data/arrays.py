@@ -1,4 +1,4 @@
-"""Your own numbers as a data set: any numpy array or torch tensor in the house's order.
+"""Your own numbers as a data set: any numpy array or torch tensor in fino's order of axes.
 
     fino.from_array(u, dt=0.01, extent=((0, 1),), boundary="periodic")
 
@@ -33,11 +33,20 @@ def from_array(
     name: str = "array",
     **facts: Any,
 ) -> Dataset:
-    """A data set from an array (sample, time, channel, *space).
+    """A data set from an array (sample, time, channel, *space), copied as float32.
 
-    `extent` is one (low, high) pair for each axis; one pair alone serves every axis.  Steady data
-    have two frames, the input and the output.  `facts` go to the card: title, speed, symmetries,
-    directions, offset, units, parameters, flaws.
+    u           numpy array or torch tensor of real, finite numbers, with 1 to 3 axes of space
+    dt          the time between two frames; 1 for steady data
+    extent      the (low, high) edges of the domain for each axis, in units of length; one pair
+                alone serves every axis.  Points are cell centres unless offset=(0, …) is given.
+    boundary    what lies beyond the edges, one name or one for each axis: "periodic",
+                "dirichlet" (zero), "neumann" (the edge cell again) or "reflect" (mirror image)
+    fields      a name for each channel; "u", or "u0", "u1", … if not given
+    steady      samples are (input, output) pairs: two frames instead of a course in time
+    name        what the data are, for reports
+    facts       anything else that a `Card` holds, such as units, parameters={"nu": 0.01},
+                speed (of the fastest wave, if known), history (frames shown, ten by default),
+                symmetries=("shift", "flip") and directions for training with augmentation
     """
     array = _as_numpy(u)
     _check_order(array, fields, steady)

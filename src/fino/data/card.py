@@ -1,12 +1,14 @@
 """The card that travels with every data set: what it is, where it came from, what is wrong with it.
 
-A card is plain facts.  It is written as JSON inside the file and, together with what making the
+A card is plain facts.  It is written as JSON inside the file and, together with what solving the
 data cost, as JSON and Markdown beside it; the same facts always give the same bytes.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,58 +25,89 @@ SYMMETRIES = ("shift", "flip", "sign", "rotate")
 
 
 class Cost(Settings):
-    """What making the data took, on which machine."""
+    """What solving the data took, on which machine."""
 
     seconds: float
+    """Wall-clock time in seconds."""
     machine: str = ""
+    """Processor, operating system and Python version."""
 
 
 class Card(Settings):
-    """Everything that a reader needs to use the numbers, and to distrust them rightly.
+    """Everything that a reader needs to use the numbers, and to know their limits.
 
-    Steady data have two frames, [input, output]; `inputs` names the first one's channels.
-    `history` is how many frames a model is shown before it is judged (None: ten, or half of few).
-    `directions` says along which axis each field points, None for a scalar: a mirror turns the
-    sign of what points across it, a swap of axes swaps what points along them.
+    Only `name`, `fields`, `points`, `extent`, `boundary`, `frames` and `samples` must be given.
     """
 
     name: str
+    """What the data are, such as "shallow-water"; a name of `PROBLEMS` if fino can solve it."""
     title: str = ""
+    """The heading of the card's page."""
     equation: str = ""
+    """The equation in plain Unicode, one or more lines."""
     description: str = ""
+    """A sentence or two for the card's page."""
     fields: tuple[str, ...]
+    """A name for each channel, such as ("density", "pressure", "Vx")."""
     units: tuple[str, ...] = ()
+    """The unit of each field, such as "kg/m³"; "1" without unit; () if unknown."""
     inputs: tuple[str, ...] = ()
+    """Steady data: a name for each channel of the input frame, as many as fields."""
     points: tuple[int, ...]
+    """Cells along each axis of space."""
     extent: tuple[tuple[float, float], ...]
+    """The (low, high) edges of the domain along each axis, in units of length."""
     boundary: tuple[str, ...]
+    """What lies beyond the edges of each axis: one of `fino.grid.BOUNDARIES`."""
     offset: tuple[float, ...] = ()
+    """Where points lie in their cells, for each axis: 0.5 the centre (default), 0 the low edge."""
     start: float = 0.0
+    """The time of the first frame."""
     dt: float = 1.0
+    """The time between two frames, in the unit of `speed`; of no meaning for steady data."""
     frames: int
+    """Frames in each trajectory; 2 for steady data, the input and the output."""
     samples: int
+    """How many trajectories there are."""
     steady: bool = False
+    """Whether a sample is an (input, output) pair instead of a course in time."""
     history: int | None = None
+    """Frames that are shown before a model is scored; None: ten, or half of fewer than twenty."""
     parameters: dict[str, bool | int | float | str | tuple[float, ...] | None] = Field(
         default_factory=dict
     )
+    """The settings of the problem, the same for all samples, such as {"beta": 4.0}."""
     symmetries: tuple[str, ...] = ()
+    """What maps the data to data of the same kind, of `SYMMETRIES`; training augments with them."""
     directions: tuple[int | None, ...] = ()
+    """The axis along which each field points, None for a scalar; () if all are scalars.  A mirror
+    changes the sign of what points across it, a swap of axes swaps what points along them."""
     speed: float | None = None
+    """The fastest wave, in length per time; None if unknown, then it is estimated when needed."""
     seed: int | None = None
+    """The seed of the initial conditions; None if the data were not solved here."""
     solver: str = ""
+    """The numerical method, in a few words."""
     initial: str = ""
+    """The kind of initial conditions: "ours" or "pdebench"."""
     version: str = ""
+    """The version of fino that solved the data."""
     cost: Cost | None = None
+    """What solving took; it stands in the card beside the file, never inside it."""
     flaws: tuple[str, ...] = ()
+    """What users of the data should beware of, a sentence each."""
     area_weighted: bool = False
+    """Whether axis 0 is latitude in degrees, so that errors are weighted with its cosine."""
     stride_space: tuple[int, ...] = ()
+    """How many cells of the full solution one kept cell stands for, along each axis."""
     stride_time: int = 1
+    """How many frames of the full solution one kept frame stands for."""
     split: Split | None = None
+    """Which samples are for training, validation and test; None: the first tenth is the test."""
 
     @field_validator("symmetries")
     @classmethod
-    def _known_symmetries(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_symmetries(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in SYMMETRIES:
                 raise ValueError(f"Unknown symmetry '{name}'. {did_you_mean(name, SYMMETRIES)}")
@@ -91,7 +124,7 @@ class Card(Settings):
         return values
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Card:
+    def _check_facts(self) -> Card:
         if not self.fields:
             raise ValueError("a card should name at least one field.")
         for name in (*self.fields, *self.inputs):
@@ -120,10 +153,10 @@ class Card(Settings):
             )
         if len(self.stride_space) != len(self.grid.points):
             raise ValueError("stride_space on a card should have one number for each axis.")
-        self._points_somewhere()
+        self._check_directions()
         return self
 
-    def _points_somewhere(self) -> None:
+    def _check_directions(self) -> None:
         if not self.directions:
             return
         if self.steady or len(self.directions) != len(self.fields):
@@ -142,8 +175,9 @@ class Card(Settings):
                 f"got directions {self.directions}."
             )
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
+        """The grid that points, extent, boundary and offset describe."""
         return Grid(self.points, self.extent, self.boundary, self.offset)
 
     @property
@@ -156,38 +190,37 @@ class Card(Settings):
         """(sample, time, channel, *space)"""
         return (self.samples, self.frames, len(self.fields), *self.points)
 
-    def on_grid(self, grid: Grid, **values: Any) -> Card:
-        """The same card with the facts of another grid."""
-        return self.changed(
-            points=grid.points,
-            extent=grid.extent,
-            boundary=grid.boundary,
-            offset=grid.offset,
-            **values,
-        )
-
-    def strided(self, space: tuple[int, ...], time: int) -> Card:
+    def strided(self, space: int | Sequence[int], time: int) -> Card:
         """The card of the data that `array[:, ::time, :, ::space]` keeps.
 
         Keeping every s-th cell makes the two edges of a bounded axis unlike: the first kept cell
         lies at the edge, the last one s − 1 cells away from it.  The mirror image is then no
         sample of the same distribution, so such data lose "flip".
         """
-        lost = set()
+        dims, periodic = len(self.points), self.grid.is_periodic
+        strides = (space,) * dims if isinstance(space, int) else tuple(int(s) for s in space)
+        if len(strides) != dims or min(strides) < 1 or time < 1:
+            raise ValueError(
+                f"strides should be positive whole numbers, one for time and one for each of "
+                f"{dims} axes, got space {space} and time {time}."
+            )
+        if self.steady and time != 1:
+            raise ValueError(f"{self.name} is steady: it has no time to stride over.")
         moves = "shift" in self.symmetries
-        if any(
-            s > 1 and not (p and moves) for s, p in zip(space, self.grid.is_periodic, strict=True)
-        ):
+        lost = set()
+        if any(s > 1 and not (p and moves) for s, p in zip(strides, periodic, strict=True)):
             lost.add("flip")
-        if len(set(space)) > 1:
+        if len(set(strides)) > 1:
             lost.add("rotate")
-        frames = self.frames if self.steady else -(-self.frames // time)
-        return self.on_grid(
-            self.grid.strided(space),
+        frames, grid = -(-self.frames // time), self.grid.strided(strides)
+        return self.changed(
+            points=grid.points,
+            extent=grid.extent,
+            offset=grid.offset,
             dt=self.dt * time,
             frames=frames,
             history=None if self.history is None else max(1, min(self.history, frames - 1)),
-            stride_space=tuple(a * b for a, b in zip(self.stride_space, space, strict=True)),
+            stride_space=tuple(a * b for a, b in zip(self.stride_space, strides, strict=True)),
             stride_time=self.stride_time * time,
             symmetries=tuple(name for name in self.symmetries if name not in lost),
         )

@@ -5,7 +5,7 @@
     ERA files with t2m and sp                                                        (ECMWF)
 
 The paper's task: 72 × 72 points (latitudes 90 … −87.5 by 2.5°, longitudes 0 … 355 by 5°), the
-years 2000–2004 to learn from and 2005–2009 to be judged on, leap days dropped, pressure in kPa.
+years 2000–2004 to train on and 2005–2009 to test on, leap days dropped, pressure in kPa.
 A sample is one day or month: the temperature map is its input frame, the pressure map its output.
 """
 
@@ -13,29 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fino.data.card import Card
 from fino.data.dataset import Dataset
-from fino.data.frames import ArrayFrames
-from fino.data.netcdf import Maps, is_leap_day, month, read_maps
-from fino.data.probe import one_line
+from fino.data.frames import ArrayFrames, explain
+from fino.data.netcdf import Maps, join_maps, read_maps
 from fino.data.split import Split, split_by_rule
 from fino.grid import Grid
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-__all__ = ["area_weights", "climatology", "read_climate"]
+__all__ = ["read_climate"]
 
 #: Names that the two quantities go by, the better one first.
-TEMPERATURE = ("air", "t2m", "tas", "temp")
-PRESSURE = ("pres", "sp", "ps", "slp", "msl", "psl")
+_TEMPERATURE = ("air", "t2m", "tas", "temp")
+_PRESSURE = ("pres", "sp", "ps", "slp", "msl", "psl")
 
 #: First and last month of each part, for daily and for monthly maps.
-YEARS = {
+_YEARS = {
     "daily": {"train": ("2000-01", "2004-12"), "test": ("2005-01", "2009-12")},
     "monthly": {"train": ("0001-01", "1999-12"), "test": ("2000-01", "2009-12")},
 }
@@ -50,22 +45,20 @@ def read_climate(
     test: Period | None = None,
     points: str = "auto",
 ) -> Dataset:
-    """Pair the temperature and pressure maps of some NetCDF files.
+    """Pair the temperature and pressure maps of some NetCDF files; `fino.open` has the options.
 
-    `train` and `test` are the first and last month of each part, such as ("2000-01", "2004-12").
-    points="paper" insists on the paper's 72 × 72 points, "own" keeps the files' own grid without
-    the south-pole row; "auto" takes the paper's where the files have them.
+    The files' own grid is kept without the row of the south pole.
     """
-    warm = _series(paths, TEMPERATURE, "temperature")
-    heavy = _series(paths, PRESSURE, "pressure")
+    warm = _series(paths, _TEMPERATURE, "temperature")
+    heavy = _series(paths, _PRESSURE, "pressure")
     if warm.latitude.shape != heavy.latitude.shape or warm.longitude.shape != heavy.longitude.shape:
         raise ValueError(
-            f"temperature is on a {warm.shape_words} grid and pressure on {heavy.shape_words}: "
+            f"temperature is on a {warm.size} grid and pressure on {heavy.size}: "
             "take both from the same source."
         )
     daily = warm.is_daily
     periods = _periods(warm, daily, train, test)
-    warm, heavy = _paired(warm.without_leap_days(), heavy.without_leap_days(), daily, periods)
+    warm, heavy = _pair(warm, heavy, daily, periods)
     rows, columns, grid = _points(warm, points)
     pick = np.ix_(np.arange(len(warm.dates)), rows, columns)
     numbers = np.stack([_kelvin(warm)[pick], _kilopascal(heavy)[pick]], axis=1)[:, :, None]
@@ -108,21 +101,32 @@ def _series(paths: Sequence[Path], names: tuple[str, ...], quantity: str) -> Map
         try:
             found += list(read_maps(path, names))
         except Exception as error:
-            raise ValueError(f"{path.name}: {one_line(error)}") from error
+            raise ValueError(f"{path.name}: {explain(error)}") from error
     if not found:
         raise ValueError(
             f"none of the {len(paths)} files has {quantity} (one of {', '.join(names)}). Pass the "
             "temperature and the pressure files together."
         )
     chosen = min((maps.name for maps in found), key=names.index)
-    found = [maps for maps in found if maps.name == chosen]
-    for maps in found[1:]:
-        if not maps.same_grid(found[0]):
-            raise ValueError(
-                f"{maps.path.name} is on another grid ({maps.shape_words}) than "
-                f"{found[0].path.name} ({found[0].shape_words})."
-            )
-    return Maps.joined(found)
+    return join_maps([maps for maps in found if maps.name == chosen])
+
+
+def _month(words: str) -> np.datetime64:
+    """'2000-01' as a date."""
+    try:
+        return np.datetime64(words, "M")
+    except ValueError:
+        raise ValueError(f"a month should be such as '2000-01', got '{words}'.") from None
+
+
+def _within(dates: np.ndarray, period: Period) -> np.ndarray:
+    """Which dates lie between the first and the last month of a period."""
+    months = dates.astype("datetime64[M]")
+    return (months >= _month(period[0])) & (months <= _month(period[1]))
+
+
+def _is_leap_day(dates: np.ndarray) -> np.ndarray:
+    return np.array([str(day)[5:10] == "02-29" for day in dates.astype("datetime64[D]")])
 
 
 def _periods(
@@ -131,33 +135,39 @@ def _periods(
     """The months of each part; None if the maps have nothing to do with the usual ones."""
     if train is not None and test is not None:
         for name, period in (("train", train), ("test", test)):
-            if len(period) != 2 or month(period[0]) > month(period[1]):
+            if len(period) != 2 or _month(period[0]) > _month(period[1]):
                 raise ValueError(f"{name} should be (first, last) month, got {period}.")
         return {"train": train, "test": test}
     if train is not None or test is not None:
         raise ValueError("train and test should be given together, each as (first, last) month.")
-    months = maps.dates.astype("datetime64[M]")
-    usual = YEARS["daily"]
+    usual = _YEARS["daily" if daily else "monthly"]
     if not daily:
-        begin = str(months[0])
-        if months[0] > month(YEARS["monthly"]["train"][1]):
+        first, last = maps.dates[0].astype("datetime64[M]"), usual["train"][1]
+        if first > _month(last):
             return None
-        usual = {**YEARS["monthly"], "train": (begin, YEARS["monthly"]["train"][1])}
-    inside = (months >= month(usual["train"][0])) & (months <= month(usual["test"][1]))
-    return usual if inside.any() else None
+        usual = {**usual, "train": (str(first), last)}
+    return usual if _within(maps.dates, (usual["train"][0], usual["test"][1])).any() else None
 
 
-def _paired(
+def _pair(
     warm: Maps, heavy: Maps, daily: bool, periods: dict[str, Period] | None
 ) -> tuple[Maps, Maps]:
-    """The maps of both quantities at the same dates, none missing within the periods."""
-    unit = "D" if daily else "M"
-    warm, heavy = warm.rounded(unit), heavy.rounded(unit)
-    if periods:
-        warm, heavy = warm.within(periods), heavy.within(periods)
-        for maps, quantity in ((warm, "temperature"), (heavy, "pressure")):
-            for first, last in periods.values():
-                _refuse_gaps(maps.dates, quantity, daily, first, last)
+    """The maps of both quantities at the same dates, none missing within the periods.
+
+    Every 29th of February is left out, as the paper's data have it.
+    """
+    both = []
+    for maps, quantity in ((warm, "temperature"), (heavy, "pressure")):
+        maps = maps.choose(~_is_leap_day(maps.dates)) if maps.is_daily else maps
+        maps = maps.round_dates("D" if daily else "M")
+        if periods:
+            inside = [_within(maps.dates, period) for period in periods.values()]
+            maps = maps.choose(np.any(inside, axis=0))
+        both.append((maps, quantity))
+    for maps, quantity in both:
+        for period in periods.values() if periods else ():
+            _refuse_gaps(maps.dates, quantity, daily, *period)
+    (warm, _), (heavy, _) = both
     if not np.array_equal(warm.dates, heavy.dates):
         lone = np.setxor1d(warm.dates, heavy.dates)[0]
         which = "pressure" if lone in warm.dates else "temperature"
@@ -167,11 +177,11 @@ def _paired(
 
 def _refuse_gaps(dates: np.ndarray, quantity: str, daily: bool, first: str, last: str) -> None:
     """Say which year or month is missing, and what to do."""
-    wanted = np.arange(month(first), month(last) + 1)
+    wanted = np.arange(_month(first), _month(last) + 1)
     if daily:
         begin, end = wanted[0].astype("datetime64[D]"), (wanted[-1] + 1).astype("datetime64[D]")
         wanted = np.arange(begin, end)
-        wanted = wanted[~is_leap_day(wanted)]
+        wanted = wanted[~_is_leap_day(wanted)]
     gaps = np.setdiff1d(wanted, dates)
     if not len(gaps):
         return
@@ -185,22 +195,17 @@ def _refuse_gaps(dates: np.ndarray, quantity: str, daily: bool, first: str, last
 
 
 def _split(dates: np.ndarray, periods: dict[str, Period] | None) -> Split:
-    """By period; the last tenth of the training time is kept for choosing."""
+    """By period; the last tenth of the training time is kept for validation."""
     if periods is None:
         return split_by_rule(len(dates))
-    months = dates.astype("datetime64[M]")
-    numbers = {
-        part: np.flatnonzero((months >= month(first)) & (months <= month(last)))
-        for part, (first, last) in periods.items()
-    }
-    learn = numbers["train"]
+    learn, test = (np.flatnonzero(_within(dates, periods[part])) for part in ("train", "test"))
     kept = len(learn) // 10
     words = ", ".join(f"{part} {first} to {last}" for part, (first, last) in periods.items())
     return Split.of(
         f"{words}, validation = last 10 % of the training time",
         train=learn[: len(learn) - kept],
         validation=learn[len(learn) - kept :],
-        test=numbers["test"],
+        test=test,
     )
 
 
@@ -215,7 +220,7 @@ def _points(maps: Maps, points: str) -> tuple[np.ndarray, np.ndarray, Grid]:
         return rows, columns, _globe(wanted[0], wanted[1])
     if points == "paper":
         raise ValueError(
-            f"{maps.path.name} is on a {maps.shape_words} grid, which lacks some of the paper's "
+            f"{maps.path.name} is on a {maps.size} grid, which lacks some of the paper's "
             "72 × 72 points (2.5° × 5°). Use points='own' to keep its own grid."
         )
     order = np.argsort(-maps.latitude)
@@ -255,44 +260,3 @@ def _kilopascal(maps: Maps) -> np.ndarray:
     if units not in (*scale, "kpa"):
         raise ValueError(f"pressure should be in Pa, hPa, millibars or kPa, got '{maps.units}'.")
     return maps.values * scale.get(units, 1.0)
-
-
-def area_weights(grid: Grid) -> np.ndarray:
-    """How much of the globe each cell stands for, (lat, lon), with mean one: ∝ cos(latitude)."""
-    latitude = grid.coordinates()[0]
-    weights = np.clip(np.cos(np.deg2rad(latitude)), 0.0, None)
-    return np.broadcast_to((weights / weights.mean())[:, None], grid.points).copy()
-
-
-def climatology(data: Dataset, samples: Sequence[int], season: str = "none") -> Tensor:
-    """The mean output map of the training part as a prediction: (b, c, *space).
-
-    season="month" takes the mean over training maps of the same calendar month, "day" over those
-    within a fortnight of the same day of the year.
-    """
-    import torch
-
-    outputs = data.train.all(data.frames - 1, 1)[:, 0]
-    if season == "none":
-        return outputs.mean(dim=0).expand(len(samples), *outputs.shape[1:]).clone()
-    if season not in ("month", "day") or not data.labels:
-        raise ValueError(
-            f"season should be 'none', 'month' or 'day', on data with dates, got '{season}'."
-        )
-    when = [_day_of_year(data.labels[i]) for i in data.train.samples]
-    reach = 15 if season == "day" else 0
-    maps = []
-    for i in samples:
-        month, day = _day_of_year(data.labels[i])
-        if reach:
-            near = [min(abs(d - day), 365 - abs(d - day)) <= reach for _, d in when]
-        else:
-            near = [m == month for m, _ in when]
-        maps.append(outputs[torch.tensor(near)].mean(dim=0))
-    return torch.stack(maps)
-
-
-def _day_of_year(label: str) -> tuple[int, int]:
-    date = np.datetime64(label, "D")
-    year = date.astype("datetime64[Y]")
-    return int(label[5:7]), int((date - year.astype("datetime64[D]")).astype(int))

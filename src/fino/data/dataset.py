@@ -1,8 +1,11 @@
-"""A data set in the hand: its card, its trajectories, and three parts that never overlap.
+"""A data set: its card, its trajectories, and three parts that never overlap.
 
-data.read([0, 3], start=10, length=6)    →  (2, 6, c, *space)
-data.test[0].history, data.test[0].future
-data.strided(space=8, time=5)             as PDEBench's loader keeps every 8th cell
+    data.read([0, 3], start=10, length=6)    →  (2, 6, c, *space)
+    data.test[0].history, data.test[0].future
+    data.strided(space=8, time=5)             as PDEBench's loader keeps every 8th cell
+
+Nothing is read before it is asked for: samples, strides and parts are views of one source of
+frames.  `Part.window` is the one place where numbers of a source become what a model is given.
 """
 
 from __future__ import annotations
@@ -46,24 +49,37 @@ class Task:
     steps: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
-    """One trajectory cut in two: what a model is shown and what it has to predict.
+    """One trajectory cut in two: what a model is given, as a batch of one, and what follows.
 
-    history (k, c, *space), future (t − k, c, *space)
+    history (k, c, *space), future (t − k, c, *space); `index` is its number in the data set.
     """
 
-    history: Tensor
+    given: Given
     future: Tensor
     index: int
+
+    @property
+    def history(self) -> Tensor:
+        """The frames that are shown: (k, c, *space)."""
+        return self.given.history[0]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Trajectories (sample, time, channel, *space) with their card.
 
-    `fino.generate`, `fino.open` and `fino.from_array` return one.  `labels` names the samples
-    where they have names, such as the day of a weather map.
+    `fino.generate`, `fino.open` and `fino.from_array` return one.
+
+    card             the facts: names, grid, time step, split, …
+    source           where the numbers are read from
+    path             the file or folder they came from; None if in memory
+    labels           a name for each sample where there is one, such as the day of a weather map
+    recorded_hash    the hash as the file has it; None: it is computed when needed
+    samples          the numbers of the samples within the source; None: all of them
+    stride_time      every n-th frame of the source is kept
+    stride_space     every n-th cell of the source is kept, for each axis; (): all
     """
 
     card: Card
@@ -88,7 +104,7 @@ class Dataset:
                 f"the split names sample {split.stop - 1} but there are {len(self)} samples."
             )
         object.__setattr__(self, "card", self.card.changed(split=split, samples=len(self)))
-        self._agrees_with_card()
+        self._check_shape()
 
     def __len__(self) -> int:
         return len(self._chosen)
@@ -97,7 +113,7 @@ class Dataset:
         place = f", {self.path}" if self.path else ""
         return f"Dataset({self.card.name}: {' × '.join(map(str, self.shape))}{place})"
 
-    def _agrees_with_card(self) -> None:
+    def _check_shape(self) -> None:
         _, frames, channels, *points = self.source.shape
         time = 1 if self.steady else self.stride_time
         strides = (time, 1, *self.stride_space)
@@ -115,14 +131,17 @@ class Dataset:
 
     @property
     def grid(self) -> Grid:
+        """Points, extent and boundary of every axis of space."""
         return self.card.grid
 
     @property
     def dt(self) -> float:
+        """The time between two frames."""
         return self.card.dt
 
     @property
     def fields(self) -> tuple[str, ...]:
+        """A name for each channel."""
         return self.card.fields
 
     @property
@@ -131,10 +150,12 @@ class Dataset:
 
     @property
     def steady(self) -> bool:
+        """Whether samples are (input, output) pairs instead of trajectories in time."""
         return self.card.steady
 
     @property
     def split(self) -> Split:
+        """Which samples are in which part."""
         assert self.card.split is not None
         return self.card.split
 
@@ -171,21 +192,30 @@ class Dataset:
     def read(
         self, samples: Sequence[int] | Tensor, start: int = 0, length: int | None = None
     ) -> Tensor:
-        """Frames start … start + length of some samples, (b, t, c, *space) in float32."""
+        """Frames of some trajectories: (b, length, c, *space) in float32.
+
+        samples    numbers of trajectories from 0; negative ones count from the end
+        start      the first frame to read
+        length     how many frames; None: all that follow
+        """
         import torch
 
+        return torch.from_numpy(self.source.read(*self._place(samples, start, length)))
+
+    def _place(
+        self, samples: Sequence[int] | Tensor, start: int, length: int | None
+    ) -> tuple[list[int], slice, tuple[slice, ...]]:
+        """Where samples and frames lie in the source: its samples, times and cells."""
         wanted = self._in_range([int(i) for i in samples])
-        frames = self.frames
-        length = frames - start if length is None else length
-        if start < 0 or length < 1 or start + length > frames:
+        length = self.frames - start if length is None else length
+        if start < 0 or length < 1 or start + length > self.frames:
             raise ValueError(
                 f"frames {start} to {start + length} were asked for, but {self.card.name} has "
-                f"frames 0 to {frames}."
+                f"frames 0 to {self.frames}."
             )
         step = 1 if self.steady else self.stride_time
         times = slice(start * step, (start + length - 1) * step + 1, step)
-        space = tuple(slice(None, None, s) for s in self.stride_space)
-        return torch.from_numpy(self.source.read(wanted, times, space))
+        return wanted, times, tuple(slice(None, None, s) for s in self.stride_space)
 
     def _in_range(self, samples: list[int]) -> list[int]:
         count = len(self)
@@ -200,14 +230,17 @@ class Dataset:
 
     @cached_property
     def train(self) -> Part:
+        """The samples that models are fitted to."""
         return Part(self, "train", self.split.samples("train"), self.history)
 
     @cached_property
     def validation(self) -> Part:
+        """The samples that models are chosen by."""
         return Part(self, "validation", self.split.samples("validation"), self.history)
 
     @cached_property
     def test(self) -> Part:
+        """The samples that models are scored on."""
         return Part(self, "test", self.split.samples("test"), self.history)
 
     def with_split(
@@ -218,7 +251,14 @@ class Dataset:
         validation: int | float | Iterable[int] | None = None,
         test: int | float | Iterable[int] | None = None,
     ) -> Dataset:
-        """The same data cut otherwise: by rule ("first", "last"), counts, shares or numbers."""
+        """The same data with other parts, by a rule or by the size or content of each part.
+
+        rule                       "first": the first tenth is the test part, a tenth of the rest
+                                   for validation; "last": the last tenth; or a `Split`
+        train, validation, test    a count (80), a share (0.8) or sample numbers ([0, 1, 5]).
+                                   Counts and shares are laid out in the order test, validation,
+                                   train.  A part that is not given is empty; train takes the rest.
+        """
         if isinstance(rule, Split):
             split = rule
         elif rule is not None:
@@ -228,30 +268,30 @@ class Dataset:
         return replace(self, card=self.card.changed(split=split))
 
     def with_history(self, history: int | None) -> Dataset:
-        """The same data with another number of frames shown before a model is judged."""
+        """The same data with another number of frames shown before a model is scored.
+
+        history    1 … frames − 1; None: ten, or half of the frames where there are fewer than 20
+        """
         return replace(self, card=self.card.changed(history=history))
 
     def strided(self, space: int | Sequence[int] = 1, time: int = 1) -> Dataset:
-        """Every space-th cell and every time-th frame, read no more than needed."""
-        dims = self.grid.dims
-        strides = (space,) * dims if isinstance(space, int) else tuple(int(s) for s in space)
-        if len(strides) != dims or min(strides) < 1 or time < 1:
-            raise ValueError(
-                f"strides should be positive whole numbers, one for time and one for each of "
-                f"{dims} axes, got space {space} and time {time}."
-            )
-        if self.steady and time != 1:
-            raise ValueError(f"{self.card.name} is steady: it has no time to stride over.")
+        """The same data on a coarser grid and with larger steps; nothing is averaged.
+
+        space    keep every n-th cell, one number for all axes or one for each
+        time     keep every n-th frame; `dt` grows with it.  1 for steady data.
+        """
+        card = self.card.strided(space, time)
+        strides = (space,) * self.grid.dims if isinstance(space, int) else tuple(space)
         return replace(
             self,
-            card=self.card.strided(strides, time),
+            card=card,
             recorded_hash=self.recorded_hash if max(strides) == time == 1 else None,
-            stride_space=tuple(a * b for a, b in zip(self.stride_space, strides, strict=True)),
+            stride_space=tuple(int(a * b) for a, b in zip(self.stride_space, strides, strict=True)),
             stride_time=self.stride_time * time,
         )
 
     def select(self, samples: Iterable[int]) -> Dataset:
-        """Some of the samples, in the order given; each stays in its part."""
+        """Some of the samples, renumbered in the order given; each stays in its part."""
         numbers = [int(i) for i in samples]
         chosen = self._in_range(numbers)
         numbers = [i % len(self) for i in numbers]
@@ -269,7 +309,7 @@ class Dataset:
     def hash(self) -> str:
         """The SHA-256 of the numbers: as recorded in our own files, else computed once.
 
-        It is taken over one SHA-256 for each sample.  A file of others' making that is larger
+        It is taken over one SHA-256 for each sample.  A foreign file that is larger
         than a gigabyte is known by evenly spaced samples, and its hash begins with "sampled:".
         """
         if self.recorded_hash:
@@ -285,14 +325,20 @@ class Dataset:
         return ("" if whole else "sampled:") + digest.hexdigest()
 
 
-def sample_digest(sample: np.ndarray) -> bytes:
-    """The SHA-256 of one trajectory (t, c, *space) as little-endian float32."""
-    return hashlib.sha256(np.ascontiguousarray(sample, dtype="<f4").data).digest()
+def sample_digest(*arrays: np.ndarray) -> bytes:
+    """The SHA-256 of one sample: its arrays as little-endian float32, one after another."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array, dtype="<f4").data)
+    return digest.digest()
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A view of some samples of a data set: train, validation or test."""
+    """A view of some samples of a data set: train, validation or test.
+
+    part[i] is a `Sample`; len(part) counts them.  `samples` are their numbers in the data set.
+    """
 
     data: Dataset
     name: str
@@ -308,14 +354,15 @@ class Part:
     def __getitem__(self, i: int) -> Sample:
         if not -len(self) <= i < len(self):
             raise IndexError(f"the {self.name} part has {len(self)} samples, not a sample {i}.")
-        frames = self.read([i])[0]
-        return Sample(frames[: self.history], frames[self.history :], self.samples[i])
+        given, future = self.begin([i], self.history)
+        return Sample(given, future[0], self.samples[i])
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[i] for i in range(len(self)))
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """(sample, time, channel, *space)"""
         return (len(self), *self.data.shape[1:])
 
     @property
@@ -326,7 +373,7 @@ class Part:
     def read(
         self, samples: Sequence[int] | Tensor, start: int = 0, length: int | None = None
     ) -> Tensor:
-        """Frames of the part's own samples, counted from zero: (b, t, c, *space)."""
+        """Frames of the part's own samples, numbered from 0: as `Dataset.read`."""
         if not self.samples:
             raise ValueError(
                 f"the {self.name} part of {self.data.card.name} is empty ({len(self.data)} samples "
@@ -344,12 +391,24 @@ class Part:
 
         `history` is how many frames the model looks at; the future is (b, t, c, *space).
         """
+        task = self.data.task(history)
+        return self.window(samples, task.start, task.shown - task.start)
+
+    def window(
+        self,
+        samples: Sequence[int] | Tensor,
+        start: int,
+        history: int,
+        steps: int | None = None,
+    ) -> tuple[Given, Tensor]:
+        """What a model is given if its history begins at frame `start`, and the `steps` after it.
+
+        `history` counts frames; without `steps` the future is all that follows.
+        """
         from fino.given import Given
 
-        task = self.data.task(history)
-        frames = self.read(samples, task.start)
-        shown = task.shown - task.start
-        return Given(frames[:, :shown]), frames[:, shown:]
+        frames = self.read(samples, start, None if steps is None else history + steps)
+        return Given(frames[:, :history]), frames[:, history:]
 
     def all(self, start: int = 0, length: int | None = None) -> Tensor:
         """Every trajectory of the part at once: (b, t, c, *space)."""

@@ -1,19 +1,26 @@
-"""Make data: draw initial conditions, solve, keep what is asked for, never lose a finished shard.
+"""Generate data: draw initial conditions, solve, keep what is asked for, lose no finished shard.
 
     fino.generate("advection", samples=100, seed=0, stride_space=8, stride_time=5, beta=4.0)
 
 Samples are solved in shards of a fixed size, so memory stays bounded and the numbers do not
 depend on the machine.  Each finished shard is put on disk before the next is begun; a run that
 was interrupted goes on from there and ends with the very bytes of one that was not.
+
+    FILE.parts/card.json       what is being solved; another card is refused
+    FILE.parts/00000000.shard  a line of JSON (checksums, seconds), then float32 numbers
 """
 
 from __future__ import annotations
 
+import json
+import os
 import platform
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +28,13 @@ import numpy as np
 
 import fino
 from fino.data.card import Card, Cost
-from fino.data.dataset import Dataset
+from fino.data.dataset import Dataset, sample_digest
 from fino.data.frames import ArrayFrames
-from fino.data.shards import Shards
 from fino.data.split import split_by_rule
-from fino.data.store import read_native, write_cards
-from fino.pde import PROBLEMS
-from fino.pde.problem import Problem, Progress
-from fino.settings import did_you_mean
+from fino.data.store import read_native, write_cards, write_native
+from fino.durable import replace, whole_file, write_whole
+from fino.pde import Problem, find_problem
+from fino.pde.problem import Progress
 
 __all__ = ["Plan", "generate", "plan", "shard_size"]
 
@@ -36,52 +42,69 @@ __all__ = ["Plan", "generate", "plan", "shard_size"]
 _SHARD_BYTES = 2**28
 _SHARD_SAMPLES = 64
 
+#: The line before the numbers of a shard is filled up to a multiple of this.
+_LINE = 4096
+
+#: The checksum of each sample of a shard, and the seconds that it took.
+Head = tuple[list[bytes], float]
+
 
 def generate(
-    name: str | Problem,
-    samples: int,
-    seed: int = 0,
-    *,
-    out: str | Path | None = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-    **settings: Any,
-) -> Dataset:
-    """Solve a problem for many initial conditions; in memory, or in the file `out`.
-
-    `settings` are the problem's own, such as beta=4.0, and three more: stride_space and
-    stride_time keep every n-th cell and frame of the full solution; initial="pdebench" draws the
-    initial conditions of the released PDEBench files.  The same call with the same `out`
-    continues or simply returns what is there.
-    """
-    return plan(name, samples, seed, **settings).make(out, overwrite, progress)
-
-
-def plan(
-    name: str | Problem,
+    problem: str | type[Problem] | Problem,
     samples: int,
     seed: int = 0,
     *,
     stride_space: int | Sequence[int] = 1,
     stride_time: int = 1,
-    initial: str = "ours",
+    initial: str | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Dataset:
+    """Solve a problem for many random initial conditions; in memory, or in the file `out`.
+
+    problem         a name that `fino list` shows, such as "advection" or "shallow-water", a class
+                    such as Advection, or an instance, Advection(beta=2.0)
+    samples         how many trajectories; 200 to begin with, 1000 for results to compare
+    seed            another seed gives other trajectories; sample i depends on (seed, i) alone
+    stride_space    keep every n-th cell of the full solution, one number or one for each axis: a
+                    fine solution seen on a coarse grid
+    stride_time     keep every n-th frame
+    initial         "ours", or "pdebench" for the initial conditions of the released files, where
+                    the problem has them
+    out             an HDF5 file (.h5) to write, with its card beside it.  The same call again goes
+                    on where it was interrupted, or returns what is there.
+    overwrite       replace a file that holds something else
+    progress        called with the share that is done, 0 … 1
+    settings        the problem's own, such as beta=4.0, points=128 (cells along each axis),
+                    frames=101, duration=2.0 (time of the last frame)
+    """
+    settings |= {"stride_space": stride_space, "stride_time": stride_time, "initial": initial}
+    return plan(problem, samples, seed, **settings).make(out, overwrite, progress)
+
+
+def plan(
+    problem: str | type[Problem] | Problem,
+    samples: int,
+    seed: int = 0,
+    *,
+    stride_space: int | Sequence[int] = 1,
+    stride_time: int = 1,
+    initial: str | None = None,
     **settings: Any,
 ) -> Plan:
-    """What `generate` would do, checked but not done."""
-    problem = _problem(name)
-    chosen = _settings(problem, initial, settings)
-    full = _card(problem, chosen, samples, seed, initial)
-    space = (stride_space,) * len(full.points) if isinstance(stride_space, int) else stride_space
-    card = _strided(full, tuple(int(s) for s in space), stride_time)
-    return Plan(problem, chosen, full, card)
+    """What `generate` would do, checked but not done; the arguments are the same."""
+    chosen = _choose_problem(problem, initial, settings)
+    full = _card(chosen, samples, seed)
+    return Plan(chosen, full, full.strided(stride_space, stride_time))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A problem with its settings, the card of its full solution, and that of what is kept."""
+    """A problem, the card of its full solution, and that of what is kept."""
 
     problem: Problem
-    settings: Any
     full: Card
     card: Card
 
@@ -104,34 +127,35 @@ class Plan:
         return Dataset(_with_cost(self.card, time.perf_counter() - began), ArrayFrames(numbers))
 
     def _in_file(self, out: str | Path, overwrite: bool, progress: Progress | None) -> Dataset:
-        path = Path(out)
-        shards = Shards(path, self.card, shard_size(self.full))
+        shards = _Shards(Path(out), self.card, shard_size(self.full))
         if not shards.is_finished(overwrite):
             with shards.locked(overwrite):
-                # One shard goes to the disk while the next is solved; leaving waits for it.
-                with ThreadPoolExecutor(1) as disk:
-                    pending: Future[None] | None = None
-                    for start, stop in shards.missing():
-                        began = time.perf_counter()
-                        block = self.solve(start, stop, progress)
-                        if pending is not None:
-                            pending.result()
-                        took = time.perf_counter() - began
-                        pending = disk.submit(shards.keep, start, block, took)
-                    if pending is not None:
-                        pending.result()
+                self._solve_missing(shards, progress)
                 seconds = shards.assemble()
-                write_cards(path, _with_cost(self.card, seconds))
+                write_cards(shards.path, _with_cost(self.card, seconds))
                 shards.clear()
-        return read_native(path)
+        return read_native(shards.path)
+
+    def _solve_missing(self, shards: _Shards, progress: Progress | None) -> None:
+        """One shard goes to the disk while the next is solved; leaving waits for it."""
+        with ThreadPoolExecutor(1) as disk:
+            pending: Future[None] | None = None
+            for start, stop in shards.missing():
+                began = time.perf_counter()
+                block = self.solve(start, stop, progress)
+                if pending is not None:
+                    pending.result()
+                pending = disk.submit(shards.keep, start, block, time.perf_counter() - began)
+            if pending is not None:
+                pending.result()
 
     def solve(self, start: int, stop: int, progress: Progress | None = None) -> np.ndarray:
         """Samples start … stop, strided and checked: (b, t, c, *space) in float32."""
-        problem, settings, samples = self.problem, self.settings, range(start, stop)
-        grid, times = problem.grid(settings), problem.times(settings)
-        state = problem.draw(settings, grid, self.card.seed or 0, samples)
+        problem, samples = self.problem, range(start, stop)
+        grid, times = problem.grid, problem.times
+        state = problem.draw(grid, self.card.seed or 0, samples)
         share = _part(progress, start, stop, self.card.samples)
-        frames = problem.solve(settings, grid, state, times, share)
+        frames = problem.solve(grid, state, times, share)
         wanted = (len(samples), *self.full.shape[1:])
         if frames.shape != wanted:
             raise ValueError(
@@ -155,29 +179,27 @@ def shard_size(card: Card) -> int:
     return max(1, min(_SHARD_SAMPLES, _SHARD_BYTES // bytes_each))
 
 
-def _problem(name: str | Problem) -> Problem:
-    if not isinstance(name, str):
-        return name
-    if name not in PROBLEMS:
-        raise ValueError(f"Unknown problem '{name}'. {did_you_mean(name, list(PROBLEMS))}")
-    return PROBLEMS[name]
-
-
-def _settings(problem: Problem, initial: str, settings: dict[str, Any]) -> Any:
-    if "initial" in problem.settings.model_fields:
+def _choose_problem(
+    problem: str | type[Problem] | Problem, initial: str | None, settings: dict[str, Any]
+) -> Problem:
+    found = find_problem(problem) if isinstance(problem, str) else problem
+    kind = found if isinstance(found, type) else type(found)
+    if not issubclass(kind, Problem):
+        raise ValueError(f"problem should be a name or a fino.pde.Problem, got {problem!r}.")
+    if initial is not None and "initial" in kind.model_fields:
         settings = {"initial": initial, **settings}
-    elif initial != "ours":
+    elif initial not in (None, "ours"):
         raise ValueError(
-            f"{problem.name} has one kind of initial conditions only, 'ours', got '{initial}'."
+            f"{kind.name} has one kind of initial conditions only, 'ours', got '{initial}'."
         )
-    return problem.settings(**settings)
+    return kind(**settings) if isinstance(found, type) else found.changed(**settings)
 
 
-def _card(problem: Problem, settings: Any, samples: int, seed: int, initial: str) -> Card:
+def _card(problem: Problem, samples: int, seed: int) -> Card:
     """The facts of the full solution, before any stride."""
     if samples < 1:
         raise ValueError(f"samples should be a positive number of trajectories, got {samples}.")
-    grid, times = problem.grid(settings), np.asarray(problem.times(settings), dtype=float)
+    grid, times = problem.grid, np.asarray(problem.times, dtype=float)
     steps = np.diff(times)
     if len(steps) > 1 and not np.allclose(steps, steps.mean(), rtol=1e-6):
         raise ValueError(f"{problem.name} should be saved at even times to be stored.")
@@ -185,10 +207,10 @@ def _card(problem: Problem, settings: Any, samples: int, seed: int, initial: str
         name=problem.name,
         title=problem.title,
         equation=problem.equation,
-        description=" ".join((type(problem).__doc__ or "").split()),
+        description=problem.description,
         fields=problem.fields,
         units=problem.units,
-        inputs=getattr(problem, "inputs", ()),
+        inputs=problem.inputs,
         points=grid.points,
         extent=grid.extent,
         boundary=grid.boundary,
@@ -198,28 +220,17 @@ def _card(problem: Problem, settings: Any, samples: int, seed: int, initial: str
         frames=2 if problem.steady else len(times),
         samples=samples,
         steady=problem.steady,
-        parameters=settings.model_dump(mode="json"),
+        parameters=problem.model_dump(mode="json"),
         symmetries=tuple(s for s in problem.symmetries if s != "shift" or all(grid.is_periodic)),
-        directions=getattr(problem, "directions", ()),
-        speed=problem.speed(settings),
+        directions=problem.directions,
+        speed=problem.speed,
         seed=seed,
-        solver=problem.solver(settings),
-        initial=initial,
+        solver=problem.solver,
+        initial=getattr(problem, "initial", "ours"),
         version=fino.__version__,
-        flaws=problem.flaws(settings),
+        flaws=problem.flaws,
         split=split_by_rule(samples),
     )
-
-
-def _strided(card: Card, space: tuple[int, ...], time: int) -> Card:
-    if len(space) != len(card.points) or min(space) < 1 or time < 1:
-        raise ValueError(
-            f"strides should be positive whole numbers, one for time and one for each of "
-            f"{len(card.points)} axes, got space {list(space)} and time {time}."
-        )
-    if card.steady and time != 1:
-        raise ValueError(f"{card.name} is steady: it has no time to stride over.")
-    return card.strided(space, time)
 
 
 def _check_finite(name: str, samples: range, frames: np.ndarray) -> None:
@@ -242,3 +253,122 @@ def _part(progress: Progress | None, start: int, stop: int, samples: int) -> Pro
 def _with_cost(card: Card, seconds: float) -> Card:
     machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
     return card.changed(cost=Cost(seconds=round(seconds, 3), machine=machine))
+
+
+@dataclass(frozen=True)
+class _Shards:
+    """The finished shards of an unfinished file.
+
+    A shard is written under a temporary name, flushed and renamed.  When all are there, the file
+    is put together beside them and given its name; only then do the shards go.
+    """
+
+    path: Path
+    card: Card
+    size: int
+    checked: dict[int, Head] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return self.path.with_name(self.path.name + ".parts")
+
+    def is_finished(self, overwrite: bool) -> bool:
+        """Whether the very file is there already; another one is refused, not overwritten."""
+        if not self.path.exists() or overwrite:
+            return False
+        try:
+            same = read_native(self.path).card.changed(cost=None) == self.card
+        except (ValueError, OSError, KeyError, RuntimeError):
+            same = False
+        if not same:
+            raise ValueError(
+                f"{self.path} exists already and holds something else. Choose another name, or "
+                "allow overwriting."
+            )
+        # A file has its name only when it is whole: parts that are left are of no use any more.
+        self.clear()
+        return True
+
+    @contextmanager
+    def locked(self, overwrite: bool) -> Iterator[None]:
+        """Hold the folder of shards alone, and check that it is about the same data."""
+        import fcntl
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ValueError(f"another process is making {self.path} now.") from None
+            self._begin(overwrite)
+            yield
+        finally:
+            os.close(handle)
+
+    def _begin(self, overwrite: bool) -> None:
+        plan = self.folder / "card.json"
+        wanted = self.card.to_json().encode()
+        if plan.exists() and plan.read_bytes() != wanted:
+            if not overwrite:
+                raise ValueError(
+                    f"{self.folder} holds an unfinished file with other settings. Finish it with "
+                    "the same settings, or allow overwriting to begin again."
+                )
+            for old in self.folder.glob("*.shard"):
+                old.unlink()
+        write_whole(plan, wanted)
+
+    def _shard(self, start: int) -> Path:
+        return self.folder / f"{start:08d}.shard"
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        for start in range(0, self.card.samples, self.size):
+            yield start, min(start + self.size, self.card.samples)
+
+    def missing(self) -> Iterator[tuple[int, int]]:
+        """The ranges of samples that are still to be solved."""
+        for start, stop in self._ranges():
+            try:
+                numbers, head = self._read(start, stop)
+                if [sample_digest(sample) for sample in numbers] != head[0]:
+                    raise ValueError("damaged shard")
+                self.checked[start] = head
+            except (OSError, ValueError, KeyError, TypeError):
+                yield start, stop
+
+    def keep(self, start: int, block: np.ndarray, seconds: float) -> None:
+        """Put a finished shard on the disk for good."""
+        numbers = np.ascontiguousarray(block, dtype="<f4")
+        digests = [sample_digest(sample) for sample in numbers]
+        facts = {"sha256": [digest.hex() for digest in digests], "seconds": seconds}
+        head = json.dumps(facts).encode()
+        head = head.ljust(-(-(len(head) + 1) // _LINE) * _LINE - 1) + b"\n"
+        with whole_file(self._shard(start)) as temporary, temporary.open("wb") as file:
+            file.write(head)
+            file.write(numbers.data)
+        self.checked[start] = (digests, seconds)
+
+    def _read(self, start: int, stop: int) -> tuple[np.ndarray, Head]:
+        """A shard's numbers, mapped, and what its first line says of them."""
+        with self._shard(start).open("rb") as file:
+            line = file.readline()
+        facts = json.loads(line)
+        shape = (stop - start, *self.card.shape[1:])
+        numbers = np.memmap(self._shard(start), "<f4", "r", offset=len(line), shape=shape)
+        return numbers, ([bytes.fromhex(d) for d in facts["sha256"]], float(facts["seconds"]))
+
+    def assemble(self) -> float:
+        """Put the file together from its shards; returns the seconds that they took."""
+        blocks = (
+            (self._read(start, stop)[0], self.checked[start][0]) for start, stop in self._ranges()
+        )
+        whole = self.folder / "whole.h5"
+        write_native(whole, self.card, blocks)
+        replace(whole, self.path)
+        return sum(seconds for _, seconds in self.checked.values())
+
+    def clear(self) -> None:
+        """Remove the parts; what cannot be removed does no harm."""
+        with suppress(OSError):
+            shutil.rmtree(self.folder)

@@ -45,41 +45,32 @@ _FASTEST_PLACE = 1.2
 
 @dataclass(frozen=True)
 class LightCone:
-    """The reach of the data in one step, in cells for each axis and as a physical length."""
+    """The reach of the data in one step.
+
+    cells      for each axis; inf if steady
+    length     the largest reach of any axis, in units of length
+    source     how it is known: "card", "estimated" or "steady"
+    """
 
     cells: tuple[float, ...]
     length: float
     source: str
-    sentence: str
 
 
 def light_cone(data: Dataset, estimate: bool = False) -> LightCone:
-    """How far the data move in a step: by the card, by the data, or without limit if steady.
+    """How far the data move in a step: by the card's speed, else estimated; no limit if steady.
 
-    `estimate` asks the data even if the card knows.
+    `estimate` looks at the data even if the card knows.
     """
     spacing = data.grid.spacing
     if data.steady:
-        return LightCone(
-            (math.inf,) * len(spacing),
-            math.inf,
-            "steady",
-            f"{data.card.name} is steady: every cell of the answer depends on the whole input, "
-            "so no finite reach is enough.",
-        )
+        return LightCone((math.inf,) * len(spacing), math.inf, "steady")
     if data.card.speed is not None and not estimate:
         length = data.card.speed * data.dt
-        return _cone(tuple(length / s for s in spacing), length, "card")
+        return LightCone(tuple(length / s for s in spacing), length, "card")
     cells = tuple(_reach(lines, p) for lines, p in _lines(data))
     length = max(n * s for n, s in zip(cells, spacing, strict=True))
-    return _cone(cells, length, "estimated")
-
-
-def _cone(cells: tuple[float, ...], length: float, source: str) -> LightCone:
-    words = " × ".join(f"{n:.3g}" for n in (cells if len(set(cells)) > 1 else cells[:1]))
-    how = {"card": "by the card's wave speed", "estimated": "estimated from the data"}[source]
-    sentence = f"the data move {words} cells a step ({length:.3g} in length), {how}."
-    return LightCone(cells, length, source, sentence)
+    return LightCone(cells, length, "estimated")
 
 
 def _lines(data: Dataset) -> list[tuple[np.ndarray, bool]]:

@@ -10,8 +10,9 @@ compressible flow from the file's name.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,19 +22,31 @@ import numpy as np
 
 from fino.data.card import Card
 from fino.data.dataset import Dataset
-from fino.data.frames import FieldFrames, Frames, PairFrames
-from fino.data.hdf5 import GuardedFrames, array, number, numbers, text, texts
+from fino.data.frames import (
+    FieldFrames,
+    Frames,
+    GuardedFrames,
+    OneFrame,
+    PairFrames,
+    as_text,
+    as_texts,
+    find_number,
+    open_array,
+    read_line,
+)
 from fino.data.split import split_by_rule
+from fino.durable import whole_file
 from fino.grid import boundary_per_axis
 from fino.pde import PROBLEMS
+from fino.settings import did_you_mean
 
-__all__ = ["is_pdebench", "read_pdebench"]
+__all__ = ["export_pdebench", "is_pdebench", "layout_for", "read_pdebench"]
 
 #: The loader's channel order.
-FIELDS = ("density", "pressure", "Vx", "Vy", "Vz")
+_FIELDS = ("density", "pressure", "Vx", "Vy", "Vz")
 
 #: What users of the released files should know (pdebench/PDEBench and our own measurements).
-FLAWS = {
+_FLAWS = {
     "advection": (
         "Files made before September 2023 move at twice the stated speed.",
         "The solver's own diffusion is larger than the error of good models.",
@@ -55,7 +68,7 @@ _NUMBERED = re.compile(r"^\d{4,}$")
 
 
 @dataclass(frozen=True, eq=False)
-class GroupFrames:
+class _GroupFrames:
     """One array (time, *space, channel) for each sample."""
 
     arrays: tuple[Any, ...]
@@ -93,7 +106,7 @@ def read_pdebench(
     edges = boundary_per_axis(boundary or _boundary(path, file, kind), len(points))
     extent = tuple(_extent(axis, n) for axis, n in zip(axes, points, strict=True))
     start, dt = _clock(times, count) if not steady else (0.0, 1.0)
-    rule = "last" if isinstance(frames, GroupFrames) else "first"
+    rule = "last" if isinstance(frames, _GroupFrames) else "first"
     card = Card(
         name=kind,
         title=f"PDEBench: {path.name}",
@@ -110,14 +123,14 @@ def read_pdebench(
         parameters=_parameters(path, file),
         solver="PDEBench's",
         initial="pdebench",
-        flaws=FLAWS.get(kind, ()),
+        flaws=_FLAWS.get(kind, ()),
         split=split_by_rule(frames.shape[0], rule),
     )
     card = _known(card)
     if "symmetries" in file.attrs:
         card = card.changed(
-            symmetries=texts(file.attrs["symmetries"]),
-            directions=tuple(word or None for word in texts(file.attrs.get("directions", ()))),
+            symmetries=as_texts(file.attrs["symmetries"]),
+            directions=tuple(word or None for word in as_texts(file.attrs.get("directions", ()))),
         )
     return Dataset(card, GuardedFrames(frames, path), path=path)
 
@@ -126,41 +139,41 @@ Layout = tuple[Frames, list[np.ndarray | None], np.ndarray | None, tuple[str, ..
 
 
 def _tensor(file: h5py.File, path: Path) -> Layout:
-    u = array(file["tensor"], path)
+    u = open_array(file["tensor"], path)
     if "nu" in file:
-        nu = array(file["nu"], path)
+        nu = open_array(file["nu"], path)
         if len(u.shape) < 3 or u.shape[1] != 1 or nu.shape != (u.shape[0], *u.shape[2:]):
             raise ValueError(f"'tensor' {u.shape} and 'nu' {nu.shape} do not belong together.")
-        return PairFrames((nu,), (_Frame(u, 0),)), _axes(file, len(u.shape) - 2), None, ("u",)
+        return PairFrames((nu,), (OneFrame(u),)), _axes(file, len(u.shape) - 2), None, ("u",)
     dims = len(u.shape) - 2
     if not 1 <= dims <= 3:
         raise ValueError(f"'tensor' should be (sample, time, *space), got {u.shape}.")
-    return FieldFrames((u,)), _axes(file, dims), numbers(file, "t-coordinate"), ("u",)
+    return FieldFrames((u,)), _axes(file, dims), read_line(file, "t-coordinate"), ("u",)
 
 
 def _fields(file: h5py.File, path: Path) -> Layout:
-    names = tuple(name for name in FIELDS if name in file)
-    arrays = tuple(array(file[name], path) for name in names)
+    names = tuple(name for name in _FIELDS if name in file)
+    arrays = tuple(open_array(file[name], path) for name in names)
     shapes = {a.shape for a in arrays}
     if len(shapes) != 1 or not 3 <= len(arrays[0].shape) <= 5:
         raise ValueError(f"{', '.join(names)} should have one shape, got {sorted(shapes)}.")
     dims = len(arrays[0].shape) - 2
-    return FieldFrames(arrays), _axes(file, dims), numbers(file, "t-coordinate"), names
+    return FieldFrames(arrays), _axes(file, dims), read_line(file, "t-coordinate"), names
 
 
 def _groups(file: h5py.File, path: Path) -> Layout:
     names = sorted(key for key in file if _NUMBERED.match(key))
-    arrays = tuple(array(file[name]["data"], path) for name in names)
+    arrays = tuple(open_array(file[name]["data"], path) for name in names)
     shapes = {a.shape for a in arrays}
     if len(shapes) != 1 or not 3 <= len(arrays[0].shape) <= 5:
         raise ValueError(f"the numbered groups should have one shape, got {sorted(shapes)[:3]}.")
     _, *points, channels = arrays[0].shape
     grid = file[names[0]]["grid"]
-    axes = [numbers(grid, axis) for axis in "xyz"[: len(points)]]
+    axes = [read_line(grid, axis) for axis in "xyz"[: len(points)]]
     fields = ("u", "v", "w")[:channels] if channels <= 3 else _numbered_fields(channels)
     if channels == 1 and len(points) == 2:
         fields = ("h",)
-    return GroupFrames(arrays), axes, numbers(grid, "t"), fields
+    return _GroupFrames(arrays), axes, read_line(grid, "t"), fields
 
 
 def _numbered_fields(channels: int) -> tuple[str, ...]:
@@ -170,24 +183,7 @@ def _numbered_fields(channels: int) -> tuple[str, ...]:
 
 
 def _axes(file: h5py.File, dims: int) -> list[np.ndarray | None]:
-    return [numbers(file, f"{axis}-coordinate") for axis in "xyz"[:dims]]
-
-
-@dataclass(frozen=True, eq=False)
-class _Frame:
-    """One frame of an array (sample, time, *space), as if there were no time."""
-
-    inner: Any
-    frame: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        samples, _, *space = self.inner.shape
-        return (samples, *space)
-
-    def __getitem__(self, index: tuple[Any, ...]) -> np.ndarray:
-        sample, *space = index
-        return np.asarray(self.inner[(sample, self.frame, *space)])
+    return [read_line(file, f"{axis}-coordinate") for axis in "xyz"[:dims]]
 
 
 def _extent(axis: np.ndarray | None, points: int) -> tuple[float, float]:
@@ -217,7 +213,7 @@ def _parameters(path: Path, file: h5py.File) -> dict[str, Any]:
     """Equation parameters from the attributes, else from the file's name."""
     found: dict[str, Any] = {}
     for name in ("beta", "nu", "rho", "eta", "zeta"):
-        value = number(file.attrs, name)
+        value = find_number(file.attrs, name)
         if value is None:
             match = re.search(rf"{name}(\d+\.?\d*(?:e-?\d+)?)", path.name, re.IGNORECASE)
             value = float(match.group(1)) if match else None
@@ -233,7 +229,7 @@ def _parameters(path: Path, file: h5py.File) -> dict[str, Any]:
 def _name(path: Path, file: h5py.File, fields: tuple[str, ...], dims: int) -> str:
     """What the file is about, in our words; files that we wrote say so themselves."""
     if "name" in file.attrs:
-        return text(file.attrs["name"])
+        return as_text(file.attrs["name"])
     parameters = _parameters(path, file)
     if "density" in fields:
         return f"compressible-{dims}d"
@@ -252,7 +248,7 @@ def _name(path: Path, file: h5py.File, fields: tuple[str, ...], dims: int) -> st
 
 def _boundary(path: Path, file: h5py.File, name: str) -> str | tuple[str, ...]:
     if "boundary" in file.attrs:  # only files that we wrote say so
-        return texts(file.attrs["boundary"])
+        return as_texts(file.attrs["boundary"])
     if name.startswith("darcy"):
         return "dirichlet"
     outgoing = name.startswith("compressible") and "trans" in path.name
@@ -262,14 +258,12 @@ def _boundary(path: Path, file: h5py.File, name: str) -> str | tuple[str, ...]:
 
 def _known(card: Card) -> Card:
     """Add what our own problem of that name knows: words, symmetries, the fastest wave."""
-    problem = PROBLEMS.get(card.name)
-    if problem is None:
+    kind = PROBLEMS.get(card.name)
+    if kind is None:
         return card
-    known = problem.settings.model_fields
-    own = {key: value for key, value in card.parameters.items() if key in known}
+    own = {key: value for key, value in card.parameters.items() if key in kind.model_fields}
     try:
-        settings = problem.settings(**own)
-        speed = problem.speed(settings)
+        problem = kind(**own)
     except (ValueError, TypeError):
         return card
     same = len(problem.fields) == len(card.fields)
@@ -278,7 +272,110 @@ def _known(card: Card) -> Card:
         fields=problem.fields if same else card.fields,
         units=problem.units if same else (),
         symmetries=problem.symmetries if same else (),
-        directions=getattr(problem, "directions", ()) if same else (),
-        speed=speed,
+        directions=problem.directions if same else (),
+        speed=problem.speed,
         parameters=own,
     )
+
+
+def export_pdebench(
+    data: Dataset, path: str | Path, layout: str = "auto", overwrite: bool = False
+) -> Path:
+    """Write a data set for PDEBench's loaders.
+
+    path         the HDF5 file to write
+    layout       "tensor", one field on a line, or Darcy flow with its coefficient `nu`; "fields",
+                 an array for each field; "groups", a group for each trajectory, channels last;
+                 "auto" takes the one that PDEBench uses for such data
+    overwrite    replace a file that exists
+    """
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise ValueError(f"{target} exists already. Choose another name, or allow overwriting.")
+    chosen = layout_for(data) if layout == "auto" else layout
+    if chosen not in _LAYOUTS:
+        raise ValueError(f"Unknown layout '{layout}'. {did_you_mean(layout, ['auto', *_LAYOUTS])}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(target) as temporary, h5py.File(temporary, "w") as file:
+        _LAYOUTS[chosen](data, file)
+        file.attrs["name"] = data.card.name
+        file.attrs["boundary"] = list(data.grid.boundary)
+        for name in ("symmetries", "directions"):
+            words = ["" if word is None else str(word) for word in getattr(data.card, name)]
+            file.attrs.create(name, words, dtype=h5py.string_dtype())
+        for key, value in data.card.parameters.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                file.attrs["Nu" if key == "nu" else key] = float(value)
+    return target
+
+
+def layout_for(data: Dataset) -> str:
+    """The layout that PDEBench itself uses for such data."""
+    if "density" in data.fields:
+        return "fields"
+    single = data.channels == 1 and (data.steady or data.grid.dims == 1)
+    return "tensor" if single else "groups"
+
+
+def _write_tensor(data: Dataset, file: h5py.File) -> None:
+    if data.channels != 1:
+        raise ValueError(f"the layout 'tensor' holds one field, {data.card.name} has more.")
+    if not data.steady:
+        _write_arrays(data, file, ("tensor",))
+        return
+    samples, _, _, *points = data.shape
+    u = file.create_dataset("tensor", (samples, 1, *points), "f4")
+    nu = file.create_dataset("nu", (samples, *points), "f4")
+    for i in range(samples):
+        given, found = data.read([i])[0, :, 0].numpy()
+        u[i, 0], nu[i] = found, given
+    _write_axes(data, file)
+
+
+def _write_fields(data: Dataset, file: h5py.File) -> None:
+    _refuse_steady(data)
+    _write_arrays(data, file, data.fields)
+
+
+def _write_arrays(data: Dataset, file: h5py.File, names: tuple[str, ...]) -> None:
+    """An array (sample, time, *space) for each channel, by name."""
+    samples, frames, _, *points = data.shape
+    arrays = [file.create_dataset(name, (samples, frames, *points), "f4") for name in names]
+    for i in range(samples):
+        for array, channel in zip(arrays, data.read([i])[0].unbind(dim=1), strict=True):
+            array[i] = channel.numpy()
+    _write_axes(data, file)
+
+
+def _write_groups(data: Dataset, file: h5py.File) -> None:
+    _refuse_steady(data)
+    digits = max(4, len(str(len(data) - 1)))
+    for i in range(len(data)):
+        group = file.create_group(f"{i:0{digits}d}")
+        channels_last = np.moveaxis(data.read([i])[0].numpy(), 1, -1)
+        group.create_dataset("data", data=channels_last, compression="lzf")
+        for axis, line in zip("xyz", data.grid.coordinates(), strict=False):
+            group[f"grid/{axis}"] = line.astype(np.float32)
+        group["grid/t"] = data.card.times.astype(np.float32)
+        group.attrs["config"] = json.dumps(data.card.parameters)
+
+
+def _write_axes(data: Dataset, file: h5py.File) -> None:
+    """Coordinates, and the times, of which PDEBench lists one more than there are frames."""
+    for axis, line in zip("xyz", data.grid.coordinates(), strict=False):
+        file[f"{axis}-coordinate"] = line.astype(np.float32)
+    if not data.steady:
+        times = data.card.start + data.dt * np.arange(data.frames + 1)
+        file["t-coordinate"] = times.astype(np.float32)
+
+
+def _refuse_steady(data: Dataset) -> None:
+    if data.steady:
+        raise ValueError(f"{data.card.name} is steady: PDEBench keeps such data as 'tensor'.")
+
+
+_LAYOUTS: dict[str, Callable[[Dataset, Any], None]] = {
+    "tensor": _write_tensor,
+    "fields": _write_fields,
+    "groups": _write_groups,
+}

@@ -1,4 +1,4 @@
-"""Which trajectories are for learning, for choosing and for judging: three disjoint parts.
+"""Which trajectories are for training, for validation and for the test: three disjoint parts.
 
 The default follows PDEBench's single-file convention: the first tenth is the test part.  Its
 multi-file convention, the last tenth, is the rule "last".  PDEBench chooses checkpoints on the
@@ -14,11 +14,11 @@ from pydantic import model_validator
 
 from fino.settings import Settings, did_you_mean
 
-__all__ = ["PARTS", "RULES", "Split", "split_by_rule", "split_by_share"]
+__all__ = ["Split", "split_by_rule", "split_by_share"]
 
-PARTS = ("train", "validation", "test")
+_PARTS = ("train", "validation", "test")
 
-RULES = {
+_RULES = {
     "first": "test = first 10 %, validation = next 10 %, train = rest",
     "last": "test = last 10 %, validation = the 10 % before it, train = rest",
 }
@@ -27,16 +27,20 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class Split(Settings):
-    """Three disjoint sets of samples, each kept as [start, stop) ranges."""
+    """Three disjoint sets of samples, each as [start, stop) ranges: ((0, 80), (90, 100))."""
 
     rule: str = "chosen by hand"
+    """How the parts were chosen, in words."""
     train: Ranges = ()
+    """Samples that the weights are fitted to, and the only ones that scaling looks at."""
     validation: Ranges = ()
+    """Samples that the checkpoint is chosen by."""
     test: Ranges = ()
+    """Samples that the final scores are measured on."""
 
     @model_validator(mode="after")
-    def _is_disjoint(self) -> Split:
-        owners = sorted((a, b, part) for part in PARTS for a, b in getattr(self, part))
+    def _check_disjoint(self) -> Split:
+        owners = sorted((a, b, part) for part in _PARTS for a, b in getattr(self, part))
         for start, stop, part in owners:
             if start < 0 or stop <= start:
                 raise ValueError(f"the {part} part has an empty range ({start}, {stop}).")
@@ -51,12 +55,12 @@ class Split(Settings):
     @classmethod
     def of(cls, rule: str, **parts: Iterable[int]) -> Split:
         """A split from plain sample numbers: Split.of("by year", train=…, test=…)."""
-        return cls(rule=rule, **{name: _ranges(parts.get(name, ()), name) for name in PARTS})
+        return cls(rule=rule, **{name: _ranges(parts.get(name, ()), name) for name in _PARTS})
 
     @property
     def stop(self) -> int:
         """One more than the largest sample in any part."""
-        return max((b for part in PARTS for _, b in getattr(self, part)), default=0)
+        return max((b for part in _PARTS for _, b in getattr(self, part)), default=0)
 
     def samples(self, part: str) -> tuple[int, ...]:
         """The sample numbers of a part, in order."""
@@ -64,15 +68,16 @@ class Split(Settings):
 
     def chosen(self, samples: Sequence[int]) -> Split:
         """The same parts after only `samples` are kept, renumbered in their order."""
-        owner = {i: part for part in PARTS for i in self.samples(part)}
+        owner = {i: part for part in _PARTS for i in self.samples(part)}
         kept = {
             part: [new for new, old in enumerate(samples) if owner.get(old) == part]
-            for part in PARTS
+            for part in _PARTS
         }
         return Split.of(self.rule, **kept)
 
     def describe(self) -> str:
-        sizes = ", ".join(f"{part} {sum(b - a for a, b in getattr(self, part))}" for part in PARTS)
+        """The rule and the size of each part, in a line."""
+        sizes = ", ".join(f"{part} {sum(b - a for a, b in getattr(self, part))}" for part in _PARTS)
         return f"{self.rule} ({sizes})"
 
 
@@ -81,13 +86,13 @@ def split_by_rule(samples: int, rule: str = "first") -> Split:
 
     Two samples make a train and a test part, a single one is all train.
     """
-    if rule not in RULES:
-        raise ValueError(f"Unknown split '{rule}'. {did_you_mean(rule, tuple(RULES))}")
+    if rule not in _RULES:
+        raise ValueError(f"Unknown split '{rule}'. {did_you_mean(rule, tuple(_RULES))}")
     tests = max(1, samples // 10) if samples > 1 else 0
     checks = max(1, (samples - tests) // 10) if samples > 2 else 0
     order = range(samples) if rule == "first" else range(samples - 1, -1, -1)
     return Split.of(
-        RULES[rule],
+        _RULES[rule],
         test=order[:tests],
         validation=order[tests : tests + checks],
         train=order[tests + checks :],

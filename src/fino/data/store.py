@@ -31,13 +31,13 @@ from fino.durable import whole_file, write_whole
 
 __all__ = ["is_native", "read_native", "save", "write_cards", "write_native"]
 
-AXES = ("x", "y", "z")
+_AXES = ("x", "y", "z")
 
 #: Trajectories (b, t, c, *space), and the SHA-256 of each if it is known.
 Block = tuple[np.ndarray, Sequence[bytes] | None]
 
 #: Our four boundaries in The Well's three words.
-WELL_BOUNDARY = {
+_WELL_BOUNDARY = {
     "periodic": "PERIODIC",
     "dirichlet": "WALL",
     "neumann": "OPEN",
@@ -58,7 +58,11 @@ _BLOCK = 2**24
 
 
 def save(data: Dataset, path: str | Path, overwrite: bool = False) -> Dataset:
-    """Write any data set as a native file with its card beside it, and open it."""
+    """Write any data set as a file of fino (HDF5, which The Well's loader reads too) and open it.
+
+    The card goes beside it as PATH.card.json and PATH.card.md; `overwrite` replaces a file that
+    exists.
+    """
     target = Path(path)
     if target.exists() and not overwrite:
         raise ValueError(f"{target} exists already. Choose another name, or allow overwriting.")
@@ -139,7 +143,7 @@ def _write_frame(file: h5py.File, card: Card) -> None:
 
 
 def _write_dimensions(group: Any, card: Card) -> None:
-    axes = AXES[: len(card.points)]
+    axes = _AXES[: len(card.points)]
     _texts(group, "spatial_dims", axes)
     times = card.times[-1:] if card.steady else card.times
     _array(group, "time", times.astype(np.float32), sample_varying=False)
@@ -149,11 +153,11 @@ def _write_dimensions(group: Any, card: Card) -> None:
 
 
 def _write_boundaries(group: Any, card: Card) -> None:
-    for axis, points, boundary in zip(AXES, card.points, card.boundary, strict=False):
+    for axis, points, boundary in zip(_AXES, card.points, card.boundary, strict=False):
         edge = group.create_group(f"{axis}_{boundary}")
         _texts(edge, "associated_dims", [axis])
         _texts(edge, "associated_fields", [])
-        edge.attrs["bc_type"] = WELL_BOUNDARY[boundary]
+        edge.attrs["bc_type"] = _WELL_BOUNDARY[boundary]
         edge.attrs["sample_varying"] = False
         edge.attrs["time_varying"] = False
         mask = np.zeros(points, dtype=bool)
@@ -241,19 +245,19 @@ def read_native(path: str | Path) -> Dataset:
         group = file["t0_fields"]
         frames = 1 if card.steady else card.frames
         outputs = tuple(
-            mapped(group[name], source, (card.samples, frames, *card.points))
+            _map_array(group[name], source, (card.samples, frames, *card.points))
             for name in card.fields
         )
         arrays: Frames = FieldFrames(outputs)
         if card.steady:
             inputs = tuple(
-                mapped(group[name], source, (card.samples, *card.points))
+                _map_array(group[name], source, (card.samples, *card.points))
                 for name in _input_names(card)
             )
             arrays = PairFrames(inputs, tuple(array[:, 0] for array in outputs))
     return Dataset(
         _with_cost(card, source),
-        CheckedFrames(arrays, digests, source),
+        _CheckedFrames(arrays, digests, source),
         path=source,
         labels=tuple(json.loads(words["labels"])),
         recorded_hash=recorded,
@@ -269,7 +273,7 @@ def _expect_layout(file: h5py.File) -> None:
         )
 
 
-def mapped(array: Any, path: Path, shape: tuple[int, ...]) -> np.ndarray:
+def _map_array(array: Any, path: Path, shape: tuple[int, ...]) -> np.ndarray:
     """The array's bytes in the file, mapped read-only after its bounds are checked."""
     if not isinstance(array, h5py.Dataset) or array.shape != shape or array.dtype != "<f4":
         raise ValueError(f"its array is not float32 of shape {shape}.")
@@ -293,7 +297,7 @@ def _seal(words: dict[str, str]) -> str:
 
 
 def _with_cost(card: Card, path: Path) -> Card:
-    """What making the data cost stands only in the card beside the file, if that is there."""
+    """What solving the data cost stands only in the card beside the file, if that is there."""
     beside = path.with_name(path.name + ".card.json")
     try:
         cost = Card.from_json(beside.read_bytes()).cost
@@ -303,7 +307,7 @@ def _with_cost(card: Card, path: Path) -> Card:
 
 
 @dataclass(frozen=True, eq=False)
-class CheckedFrames:
+class _CheckedFrames:
     """Frames whose every trajectory is compared with its checksum when it is first touched."""
 
     frames: Frames

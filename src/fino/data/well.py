@@ -21,11 +21,21 @@ import numpy as np
 
 from fino.data.card import Card
 from fino.data.dataset import Dataset
-from fino.data.frames import FieldFrames, Frames, PairFrames
-from fino.data.hdf5 import GuardedFrames, array, number, numbers, text, texts
+from fino.data.frames import (
+    FieldFrames,
+    Frames,
+    GuardedFrames,
+    OneFrame,
+    PairFrames,
+    as_text,
+    as_texts,
+    find_number,
+    open_array,
+    read_line,
+)
 from fino.data.split import Split, split_by_rule
 
-__all__ = ["is_well", "read_well", "well_folder"]
+__all__ = ["find_well_files", "is_well", "read_well"]
 
 _BOUNDARY = {"PERIODIC": "periodic", "WALL": "reflect", "OPEN": "neumann"}
 _PARTS = {"train": "train", "valid": "validation", "test": "test"}
@@ -71,20 +81,17 @@ def is_well(file: h5py.File) -> bool:
     return "t0_fields" in file and "dimensions" in file
 
 
-def well_folder(folder: Path) -> dict[Path, str]:
-    """The HDF5 files of a folder, each with the part its own folder names ("" if none)."""
-    found: dict[Path, str] = {}
-    for place in (folder, folder / "data"):
-        for file in sorted([*place.glob("*.h5"), *place.glob("*.hdf5")]):
-            found[file] = ""
-        for name, part in _PARTS.items():
-            inside = place / name
-            for file in sorted([*inside.glob("*.h5"), *inside.glob("*.hdf5")]):
-                found[file] = part
-    return found
+def find_well_files(folder: Path) -> list[Path]:
+    """The HDF5 files of a folder, of its train, valid and test, and the same inside its data."""
+    return [
+        file
+        for place in (folder, folder / "data")
+        for inside in (place, *(place / name for name in _PARTS))
+        for file in sorted([*inside.glob("*.h5"), *inside.glob("*.hdf5")])
+    ]
 
 
-def read_well(files: dict[Path, str]) -> Dataset:
+def read_well(files: Sequence[Path]) -> Dataset:
     """Open files of one data set; the parts that their folders name become the split."""
     opened = [_read_one(path) for path in files]
     card, first = opened[0]
@@ -94,25 +101,25 @@ def read_well(files: dict[Path, str]) -> Dataset:
                 f"{path.name} holds {frames.shape[1:]} of {', '.join(other.fields)}, the first "
                 f"file {first.shape[1:]} of {', '.join(card.fields)}: not one data set."
             )
-    frames = _Files(tuple(f for _, f in opened)) if len(opened) > 1 else first
-    samples = frames.shape[0]
     parts: dict[str, list[int]] = {}
-    begin = 0
-    for part, (_, own) in zip(files.values(), opened, strict=True):
-        parts.setdefault(part, []).extend(range(begin, begin + own.shape[0]))
-        begin += own.shape[0]
-    named = {part: numbers for part, numbers in parts.items() if part}
-    split = Split.of("by The Well's folders", **named) if named else split_by_rule(samples)
-    path = next(iter(files)) if len(files) == 1 else next(iter(files)).parent
-    return Dataset(card.changed(samples=samples, split=split), frames, path=path)
+    samples = 0
+    for path, (_, frames) in zip(files, opened, strict=True):
+        numbers = range(samples, samples + frames.shape[0])
+        if path.parent.name in _PARTS:
+            parts.setdefault(_PARTS[path.parent.name], []).extend(numbers)
+        samples = numbers.stop
+    split = Split.of("by The Well's folders", **parts) if parts else split_by_rule(samples)
+    frames = _Files(tuple(f for _, f in opened)) if len(opened) > 1 else first
+    place = files[0] if len(files) == 1 else files[0].parent
+    return Dataset(card.changed(samples=samples, split=split), frames, path=place)
 
 
 def _read_one(path: Path) -> tuple[Card, Frames]:
     file = h5py.File(path, "r")
-    axes = texts(file["dimensions"].attrs["spatial_dims"])
+    axes = as_texts(file["dimensions"].attrs["spatial_dims"])
     if not 1 <= len(axes) <= 3:
         raise ValueError(f"it should have one to three axes of space, got {len(axes)}.")
-    lines = [numbers(file["dimensions"], axis) for axis in axes]
+    lines = [read_line(file["dimensions"], axis) for axis in axes]
     extents = [_extent(line) for line in lines]
     points = tuple(len(line) for line in lines if line is not None)
     fields, constants = _fields(file, axes, path)
@@ -128,11 +135,11 @@ def _read_one(path: Path) -> tuple[Card, Frames]:
         raise ValueError("it has a single frame and no input field to go with it.")
     arrays: Frames = FieldFrames(tuple(fields.values()))
     if steady:
-        arrays = PairFrames(tuple(inputs.values()), tuple(_First(a) for a in fields.values()))
+        arrays = PairFrames(tuple(inputs.values()), tuple(OneFrame(a) for a in fields.values()))
     left_out = () if steady else tuple(constants)
     card = Card(
-        name=text(file.attrs.get("dataset_name", path.stem)),
-        title=f"The Well: {text(file.attrs.get('dataset_name', path.stem))}",
+        name=as_text(file.attrs.get("dataset_name", path.stem)),
+        title=f"The Well: {as_text(file.attrs.get('dataset_name', path.stem))}",
         fields=tuple(fields),
         inputs=tuple(inputs) if steady else (),
         points=points,
@@ -150,20 +157,6 @@ def _read_one(path: Path) -> tuple[Card, Frames]:
     return card, GuardedFrames(arrays, path)
 
 
-@dataclass(frozen=True, eq=False)
-class _First:
-    """The only frame of an array (sample, 1, *space)."""
-
-    inner: Any
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.inner.shape[0], *self.inner.shape[2:])
-
-    def __getitem__(self, index: tuple[Any, ...]) -> np.ndarray:
-        return np.asarray(self.inner[(index[0], 0, *index[1:])])
-
-
 def _fields(
     file: h5py.File, axes: tuple[str, ...], path: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -174,17 +167,17 @@ def _fields(
         group = file.get(f"t{order}_fields")
         if group is None:
             continue
-        for name in texts(group.attrs.get("field_names", list(group))):
+        for name in as_texts(group.attrs.get("field_names", list(group))):
             dataset = group[name]
             whole = bool(np.all(dataset.attrs.get("dim_varying", True)))
             if not whole or not bool(dataset.attrs.get("sample_varying", True)):
                 constant[name] = dataset
                 continue
-            numbers_of = array(dataset, path)
+            numbers = open_array(dataset, path)
             for component in product(range(len(axes)), repeat=order):
                 label = f"{name}_{''.join(axes[i] for i in component)}" if order else name
                 target = varying if bool(dataset.attrs.get("time_varying", True)) else constant
-                target[label] = _Component(numbers_of, component) if order else numbers_of
+                target[label] = _Component(numbers, component) if order else numbers
     return varying, constant
 
 
@@ -219,14 +212,14 @@ def _boundary(file: h5py.File, axes: tuple[str, ...]) -> tuple[str, ...]:
     group = file.get("boundary_conditions")
     for name in group if group is not None else ():
         attributes = group[name].attrs
-        kind = _BOUNDARY.get(text(attributes.get("bc_type", "OPEN")).upper(), "neumann")
-        for axis in texts(attributes.get("associated_dims", [])):
+        kind = _BOUNDARY.get(as_text(attributes.get("bc_type", "OPEN")).upper(), "neumann")
+        for axis in as_texts(attributes.get("associated_dims", [])):
             if axis in found:
                 found[axis] = kind
     return tuple(found[axis] for axis in axes)
 
 
 def _parameters(file: h5py.File) -> dict[str, Any]:
-    names = texts(file.attrs.get("simulation_parameters", []))
-    values = {name: number(file.attrs, name) for name in names}
+    names = as_texts(file.attrs.get("simulation_parameters", []))
+    values = {name: find_number(file.attrs, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}

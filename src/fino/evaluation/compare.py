@@ -16,6 +16,7 @@ from typing import Any
 
 from fino.metrics import METRICS, metric_named
 from fino.metrics.scores import Scores
+from fino.training.run import Run, find_run
 
 __all__ = ["Comparison", "Row", "Spread", "compare"]
 
@@ -47,7 +48,6 @@ class Comparison:
     """All rows that were measured on the same data."""
 
     task: str
-    title: str
     data: dict[str, Any]
     convention: str
     rows: tuple[Row, ...]
@@ -72,23 +72,31 @@ class Comparison:
         return tuple(name for name in METRICS if name in found)
 
 
-def compare(runs: Sequence[str | Path | Scores]) -> tuple[Comparison, ...]:
-    """One comparison for each data set that the runs were scored on."""
+def compare(runs: Sequence[Run | Scores | str | Path]) -> tuple[Comparison, ...]:
+    """One comparison for each data set that the runs were scored on.
+
+    A run may be given as its scores, its folder, its scores.json, or a shipped model's name.
+    """
     if not runs:
         raise ValueError("compare should be given at least one run.")
     together: dict[str, list[Scores]] = {}
     for run in runs:
-        scores = run if isinstance(run, Scores) else Scores.load(_folder(Path(run)))
+        scores = _scores_of(run)
         facts = {k: scores.data[k] for k in ("sha256", "part", "samples", "shown", "steps")}
         key = json.dumps([facts, scores.convention])
         together.setdefault(key, []).append(scores)
     return tuple(_comparison(group) for group in together.values())
 
 
-def _folder(path: Path) -> Path:
-    if not path.exists():
-        raise ValueError(f"There is no run at {path}.")
-    return path
+def _scores_of(run: Run | Scores | str | Path) -> Scores:
+    if isinstance(run, Scores):
+        return run
+    if not isinstance(run, Run) and Path(run).exists():
+        return Scores.load(run)
+    found = find_run(run)
+    if found.scores is None:
+        raise ValueError(f"There are no scores of {found.name}. Run fino.evaluate first.")
+    return found.scores
 
 
 def _comparison(group: list[Scores]) -> Comparison:
@@ -108,7 +116,6 @@ def _comparison(group: list[Scores]) -> Comparison:
             baselines.setdefault(name, Row(name, values, cost=cost, is_baseline=True))
     return Comparison(
         task=first.data["name"],
-        title=first.question,
         data=first.data,
         convention=first.convention,
         rows=tuple(rows),
@@ -163,7 +170,7 @@ def _known_to_all(models: list[dict[str, Any]]) -> set[str]:
 
 
 def _without_seed(model: dict[str, Any], known: set[str]) -> dict[str, Any]:
-    """Everything but what was drawn or timed: seeds, the weights' hash, how often it was judged."""
+    """Everything but what was drawn or timed: seeds, weights, how often it was validated."""
     by_chance = {"seed", "validations", "validation_samples"}
     training = {k: v for k, v in model.get("training", {}).items() if k in known - by_chance}
     emulator = {k: v for k, v in model.get("emulator", {}).items() if k not in by_chance}

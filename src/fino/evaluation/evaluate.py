@@ -1,4 +1,4 @@
-"""Score a model on the test part of its data, next to the baselines that need no learning.
+"""Score a run on the test part of its data, next to the baselines that need no learning.
 
 The paper's protocol: the first K frames are shown, all the others are predicted one after the
 other from the model's own output, and every predicted frame counts.  A model that needs fewer
@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
+import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,23 +23,32 @@ import torch
 from torch import Tensor
 
 import fino
-from fino.data.dataset import Dataset, Part
-from fino.evaluation.cost import cost_of, machine, training_cpu_seconds
-from fino.evaluation.runs import Subject, subject_of
-from fino.evaluation.tally import Predict, Tally, tallied
+from fino.data.dataset import Dataset, Part, Task
+from fino.evaluation.tally import Predict, Tally, tally_all
+from fino.given import Given
+from fino.machine import describe_machine, peak_memory
 from fino.metrics import METRICS, area_weights
-from fino.metrics.bootstrap import resampled
+from fino.metrics.bootstrap import resample
 from fino.metrics.scores import Scores
-from fino.model.baselines import baselines_for
+from fino.model.baselines import Baseline, baselines_for
+from fino.model.cost import multiply_adds, parameters
+from fino.model.rollout import take_step
+from fino.training.run import Run, find_run
 
-__all__ = ["evaluate", "protocol"]
+__all__ = ["COMPARED", "TOLERANCE", "Reproduction", "evaluate", "reproduce"]
 
-#: The metric that the verdict is about.
-_JUDGE = "nrmse"
+#: The metric by which models and baselines are compared.
+_DECISIVE = "nrmse"
+#: How far a shipped score may come out otherwise on another machine, which adds in another order.
+TOLERANCE = 0.01
+#: The metrics that have to agree with the shipped ones; others, such as the worst point, are shown.
+COMPARED = ("rmse", "nrmse")
+#: Steps that are timed.
+_REPEATS = 7
 
 
 def evaluate(
-    run_or_model: Any,
+    run: Any,
     data: Dataset | str | Path | None = None,
     *,
     part: str = "test",
@@ -49,66 +60,138 @@ def evaluate(
     command: str = "",
     progress: Callable[[float], None] | None = None,
 ) -> Scores:
-    """Score a run folder, a model or any stepper on the test part of the data.
+    """Score a run, a model, a folder of either, or a shipped model's name on its test data.
 
-    A run knows its own data.  Its scores are written to `scores.json` in its folder; those of a
-    model alone are written where `out` says.  `samples` takes the first so many; PDEBench's
-    `convention` needs a `batch`.
+    data          other data than the run's own; a model alone needs some
+    part          test, validation or train
+    samples       only the first so many; all if None
+    baselines     whether to score predictions that need no learning beside it
+    convention    fino, or pdebench for PDEBench's own numbers, which need a `batch` (50 there)
+    out           where to write; a run's folder gets `scores.json` if None, a bare model nothing
+    command       what to note as the command that made the scores
+    progress      called with the share that is done
     """
     if convention not in ("fino", "pdebench"):
         raise ValueError(f"Unknown convention '{convention}'. Use 'fino' or 'pdebench'.")
-    subject = subject_of(run_or_model, data)
-    tested = _chosen(subject.data, part, samples)
-    shown, steps = protocol(subject.model, tested)
+    run = find_run(run, data)
+    run.check()
+    scored = _choose_part(run.data, part, samples)
+    task = run.data.task(getattr(run.model, "history", None))
     began = time.perf_counter()
     # Baselines are fitted on the training part, which test data solved again do not have.
-    fitted = baselines_for(subject.data, shown) if baselines and len(subject.data.train) else {}
-    predictors: dict[str, Predict] = {"model": subject.predict}
-    predictors |= {name: baseline.trajectory for name, baseline in fitted.items()}
-    tallies, truth_energy, skipped = tallied(
+    fitted = baselines_for(run.data, task.shown) if baselines and len(run.data.train) else {}
+    predictors: dict[str, Predict] = {"model": run.predict}
+    predictors |= {name: _predict_with(baseline) for name, baseline in fitted.items()}
+    tallies, truth_energy, skipped = tally_all(
         predictors,
-        tested,
-        (shown, steps),
-        area_weights(subject.data.grid) if subject.data.card.area_weighted else None,
+        scored,
+        task.shown,
+        area_weights(run.data.grid) if run.data.card.area_weighted else None,
         batch if convention == "pdebench" else None,
         progress,
     )
+    fields = run.data.fields
     scores = Scores(
-        model=_model_facts(subject),
-        data=_data_facts(subject.data, tested, shown, steps),
-        metrics=tallies["model"].scores(subject.data.fields),
-        baselines={n: t.scores(subject.data.fields) for n, t in tallies.items() if n != "model"},
-        over_time=_over_time(tallies, subject.data, shown, steps),
-        spectra=_spectra(tallies["model"], truth_energy, subject.data),
-        verdict=_verdict(tallies, subject.name, skipped),
+        model=_model_facts(run),
+        data=_data_facts(run.data, scored, task),
+        metrics=tallies["model"].scores(fields),
+        baselines={n: t.scores(fields) for n, t in tallies.items() if n != "model"},
+        over_time=_over_time(tallies, run.data, task),
+        spectra=_spectra(tallies["model"], truth_energy, fields),
+        verdict=_verdict(tallies, skipped),
         diverged=tallies["model"].broken,
         convention=convention if convention == "fino" else f"pdebench, batch {batch}",
         versions=_versions(),
         command=command,
-        cost=_cost(subject, tested, shown, fitted),
+        cost=_cost(run, scored.begin([0], task.shown)[0], fitted),
         when={
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - began, 3),
         },
     )
-    place = Path(out) if out else (subject.folder / "scores.json" if subject.folder else None)
-    if place is not None:
-        scores.save(place)
+    if out is not None:
+        scores.save(out)
+    elif run.results_folder is not None:
+        scores.save(run.results_folder / "scores.json")
+        run.scores = scores
     return scores
 
 
-def protocol(model: Any, part: Part) -> tuple[int, int]:
-    """How many frames are shown and how many are predicted."""
-    shown = max(part.history, int(getattr(model, "history", part.history)))
-    if shown >= part.frames:
-        raise ValueError(
-            f"The model needs {shown} frames and the data have {part.frames}: nothing is left to "
-            f"predict. Use data with more frames."
-        )
-    return shown, part.frames - shown
+@dataclass(frozen=True)
+class Reproduction:
+    """The scores of today beside those that came with the package."""
+
+    name: str
+    today: Scores
+    shipped: Scores
+
+    @property
+    def differences(self) -> dict[str, float]:
+        """By how much of itself each metric differs."""
+        found = {}
+        for metric in (m for m in METRICS if m in self.today.metrics and m in self.shipped.metrics):
+            new, old = self.today[metric].value, self.shipped[metric].value
+            found[metric] = 0.0 if new == old else abs(new - old) / abs(old) if old else math.inf
+        return found
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether they are the same within the tolerance; None if fewer samples were scored."""
+        if self.today.data["samples"] != self.shipped.data["samples"]:
+            return None
+        return all(self.differences[metric] <= TOLERANCE for metric in COMPARED)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for a machine."""
+        both = {
+            m: {"today": self.today[m].value, "shipped": self.shipped[m].value}
+            for m in self.differences
+        }
+        samples = {"today": self.today.data["samples"], "shipped": self.shipped.data["samples"]}
+        return {
+            "name": self.name,
+            "samples": samples,
+            "metrics": both,
+            "tolerance": TOLERANCE,
+            "agrees": self.agrees,
+        }
 
 
-def _chosen(data: Dataset, part: str, samples: int | None) -> Part:
+def reproduce(
+    run: Run,
+    data: Dataset | str | Path | None = None,
+    samples: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Reproduction:
+    """Score a shipped model again on its test data, solved again.
+
+    `data` are for models whose data cannot be solved again.
+    """
+    show = progress or (lambda share: None)
+    known = run.scores
+    if data is None:
+        data = run.test_data(samples, lambda share: show(share / 2))
+        run = run.with_data(data)
+    else:
+        run = run.with_data(data)
+        if known is not None and run.data.hash != known.data["sha256"]:
+            raise ValueError(
+                f"These are not the data of '{run.name}': their SHA-256 differs. To score it on "
+                f"others, load it with fino.pretrained and call fino.evaluate."
+            )
+    if known is None:
+        raise ValueError(f"There are no scores at {run.folder}. Install fino again.")
+    today = evaluate(
+        run, samples=samples, baselines=False, progress=lambda share: show((1 + share) / 2)
+    )
+    return Reproduction(run.name, today, known)
+
+
+def _predict_with(baseline: Baseline) -> Predict:
+    return lambda given, steps: baseline.trajectory(given.history, steps)
+
+
+def _choose_part(data: Dataset, part: str, samples: int | None) -> Part:
     if part not in ("train", "validation", "test"):
         raise ValueError(f"part should be train, validation or test, got '{part}'.")
     whole: Part = getattr(data, part)
@@ -118,24 +201,24 @@ def _chosen(data: Dataset, part: str, samples: int | None) -> Part:
     return Part(data, whole.name, whole.samples[:count], whole.history)
 
 
-def _over_time(tallies: dict[str, Tally], data: Dataset, shown: int, steps: int) -> dict[str, Any]:
+def _over_time(tallies: dict[str, Tally], data: Dataset, task: Task) -> dict[str, Any]:
     """Errors step by step; for the model also what nine samples in ten stay within."""
-    times = data.card.start + data.dt * np.arange(shown, shown + steps)
+    times = data.card.start + data.dt * np.arange(task.shown, task.shown + task.steps)
     content: dict[str, Any] = {"time": [float(t) for t in times]}
     for name in ("rmse", "nrmse"):
         content[name] = {who: tally.over_time(name) for who, tally in tallies.items()}
-    spread = tallies["model"].values(_JUDGE).mean(dim=2)
+    spread = tallies["model"].values(_DECISIVE).mean(dim=2)
     ends = torch.quantile(spread, torch.tensor([0.05, 0.95], dtype=spread.dtype), dim=0)
     content["nrmse_of_most"] = {"low": ends[0].tolist(), "high": ends[1].tolist()}
     return content
 
 
-def _spectra(tally: Tally, truth: Tensor, data: Dataset) -> dict[str, Any]:
+def _spectra(tally: Tally, truth: Tensor, fields: tuple[str, ...]) -> dict[str, Any]:
     """The energy at each wavenumber in the last frame, mean over samples, for each field."""
     content: dict[str, Any] = {"wavenumber": list(range(truth.shape[-1])), "fields": {}}
     predicted = torch.cat(tally.energy).mean(0)
-    error = torch.cat([tally.values(n) for n in METRICS if n in tally.chunks and "frmse" in n], -1)
-    for channel, field in enumerate(data.fields):
+    error = torch.cat([tally.values(m.name) for m in tally.metrics if m.band is not None], -1)
+    for channel, field in enumerate(fields):
         content["fields"][field] = {
             "truth": truth.mean(0)[channel].tolist(),
             "model": predicted[channel].tolist(),
@@ -144,51 +227,29 @@ def _spectra(tally: Tally, truth: Tensor, data: Dataset) -> dict[str, Any]:
     return content
 
 
-def _verdict(tallies: dict[str, Tally], name: str, skipped: dict[str, str]) -> dict[str, Any]:
-    """Which baselines the model beats, and in how many of the draws of samples it does."""
-    metric = METRICS[_JUDGE]
-    ours = tallies["model"].values(_JUDGE)
+def _verdict(tallies: dict[str, Tally], skipped: dict[str, str]) -> dict[str, Any]:
+    """Which baselines the model beats, by how much, and in how many draws of samples it does."""
+    metric = METRICS[_DECISIVE]
+    ours = tallies["model"].values(_DECISIVE)
     own = float(metric.join(ours).mean())
-    drawn = resampled(metric, ours)
+    drawn = resample(metric, ours)
     baselines: dict[str, Any] = {}
     for baseline, tally in tallies.items():
         if baseline != "model":
-            theirs = float(metric.join(tally.values(_JUDGE)).mean())
-            better = (drawn < resampled(metric, tally.values(_JUDGE))).double().mean()
+            theirs = float(metric.join(tally.values(_DECISIVE)).mean())
+            better = (drawn < resample(metric, tally.values(_DECISIVE))).double().mean()
             baselines[baseline] = {
                 "value": theirs,
                 "beaten": own < theirs,
+                "ratio": theirs / own if own > 0 else None,
                 "certainty": float(better),
             }
-    return {
-        "metric": _JUDGE,
-        "baselines": baselines,
-        "skipped": skipped,
-        "sentence": _sentence(name, own, baselines),
-    }
+    return {"metric": _DECISIVE, "value": own, "baselines": baselines, "skipped": skipped}
 
 
-def _sentence(name: str, own: float, baselines: dict[str, Any]) -> str:
-    if not math.isfinite(own):
-        return f"{name} diverges: it is of no use on these data."
-    if not baselines:
-        return f"{name} has nRMSE {own:.3g}; no baseline was measured beside it."
-    lost = [
-        f"{baseline} ({f['value']:.3g})" for baseline, f in baselines.items() if not f["beaten"]
-    ]
-    if lost:
-        return f"{name} (nRMSE {own:.3g}) does not beat {' or '.join(lost)}."
-    best = min(baselines, key=lambda baseline: baselines[baseline]["value"])
-    ratio = baselines[best]["value"] / own if own > 0 else math.inf
-    return (
-        f"{name} beats every baseline: nRMSE {own:.3g}, {ratio:.3g} times below the best of them, "
-        f"{best} ({baselines[best]['value']:.3g})."
-    )
-
-
-def _model_facts(subject: Subject) -> dict[str, Any]:
-    model = subject.model
-    facts: dict[str, Any] = {"name": subject.name, "history": getattr(model, "history", None)}
+def _model_facts(run: Run) -> dict[str, Any]:
+    model = run.model
+    facts: dict[str, Any] = {"name": run.model_name, "history": getattr(model, "history", None)}
     if isinstance(model, torch.nn.Module):
         from safetensors.torch import save as bytes_from_tensors
 
@@ -201,14 +262,20 @@ def _model_facts(subject: Subject) -> dict[str, Any]:
         facts["network"] = model.network.settings.model_dump(mode="json")
     if hasattr(model, "locality"):
         facts["reach"] = [float(r) for r in model.locality.radius]
-    if subject.training:
-        facts["training"] = subject.training
-    if subject.learned_from is not None:
-        facts["learned_from"] = {"trajectories": subject.learned_from}
+    if run.recorded_settings:
+        facts["training"] = run.recorded_settings
+    if run.results_folder is not None and (trained := _trained_on(run)):
+        facts["learned_from"] = {"trajectories": trained}
     return facts
 
 
-def _data_facts(data: Dataset, part: Part, shown: int, steps: int) -> dict[str, Any]:
+def _trained_on(run: Run) -> int:
+    """How many trajectories the run was trained on, as it wrote down."""
+    split = run.data_card.split
+    return 0 if split is None else len(split.samples("train"))
+
+
+def _data_facts(data: Dataset, part: Part, task: Task) -> dict[str, Any]:
     return {
         "name": data.card.name,
         "title": data.card.title,
@@ -216,8 +283,8 @@ def _data_facts(data: Dataset, part: Part, shown: int, steps: int) -> dict[str, 
         "path": str(data.path) if data.path else None,
         "part": part.name,
         "samples": len(part),
-        "shown": shown,
-        "steps": steps,
+        "shown": task.shown,
+        "steps": task.steps,
         "points": list(data.grid.points),
         "fields": list(data.fields),
         "dt": data.dt,
@@ -225,15 +292,42 @@ def _data_facts(data: Dataset, part: Part, shown: int, steps: int) -> dict[str, 
     }
 
 
-def _cost(subject: Subject, part: Part, shown: int, baselines: dict[str, Any]) -> dict[str, Any]:
-    cost = cost_of(subject.model, part.read([0], 0, shown))
-    if subject.folder is not None:
-        cost["training_cpu_seconds"] = training_cpu_seconds(subject.folder)
+def _cost(run: Run, given: Given, baselines: dict[str, Any]) -> dict[str, Any]:
+    """What a step costs for one sample, and what training cost.
+
+    Counts are exact.  Times are medians on this machine, which may be busy: compare them inside
+    one run (`python -m lab bench speed`), not between runs.
+    """
+    model = run.model
+    cost: dict[str, Any] = {"seconds_per_step": _seconds_per_step(model, given)}
+    network = getattr(model, "network", None)
+    if isinstance(network, torch.nn.Module):
+        cost["parameters"] = parameters(network)
+        inputs = model.settings.inputs(model.grid)
+        cost["multiply_adds"] = multiply_adds(network, (1, inputs, *given.space))
+    cost["peak_memory_bytes"] = peak_memory()
+    if run.results_folder is not None:
+        cost["training_cpu_seconds"] = run.metrics[-1]["cpu_seconds"] if run.metrics else None
     seconds = {name: getattr(baseline, "seconds", None) for name, baseline in baselines.items()}
     cost["baselines"] = {
         name: {"seconds_per_step": value} for name, value in seconds.items() if value is not None
     }
-    return {**cost, "machine": machine()}
+    return {**cost, "machine": describe_machine()}
+
+
+def _seconds_per_step(stepper: Any, given: Given) -> float:
+    """The median wall time of one step; the first, which warms up, is not counted."""
+    history = given.history
+    has_weights = isinstance(stepper, torch.nn.Module)
+    weight = next(stepper.parameters(), history) if has_weights else history
+    given = given.last(getattr(stepper, "history", history.shape[1])).to(weight.device)
+    times = []
+    with torch.no_grad():
+        for _ in range(_REPEATS + 1):
+            began = time.perf_counter()
+            take_step(stepper, given)
+            times.append(time.perf_counter() - began)
+    return statistics.median(times[1:])
 
 
 def _versions() -> dict[str, str]:

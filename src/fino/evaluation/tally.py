@@ -13,20 +13,21 @@ import torch
 from torch import Tensor
 
 from fino.data.dataset import Part
+from fino.given import Given
 from fino.metrics import METRICS, Metric, pdebench
 from fino.metrics.bootstrap import interval
 from fino.metrics.scores import Score
 from fino.metrics.spectrum import spectrum
 
-__all__ = ["Predict", "Tally", "tallied"]
+__all__ = ["Predict", "Tally", "tally_all"]
 
 #: Values in one chunk of trajectories: enough to keep the machine busy, not to fill it.
 _CHUNK = 2**23
 #: Values that are scored at a time: they and what metrics make of them stay in the cache, which
 #: is several times faster than scoring a whole chunk at once.
 _PIECE = 2**18
-#: (history from the first frame on, steps) → the predicted frames.
-Predict = Callable[[Tensor, int], Tensor]
+#: (what is given, with the history from the first frame on; steps) → the predicted frames.
+Predict = Callable[[Given, int], Tensor]
 
 
 class Tally:
@@ -88,30 +89,30 @@ class Tally:
         return series
 
 
-def tallied(
+def tally_all(
     predictors: dict[str, Predict],
     part: Part,
-    protocol: tuple[int, int],
+    shown: int,
     weights: Tensor | None = None,
     batch: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[dict[str, Tally], Tensor, dict[str, str]]:
     """Score every predictor on the whole part, reading it once.
 
-    The tallies, the truth's energy in the last frame (n, c, k), and what could not predict with
-    the reason.  A `batch` tallies PDEBench's convention as well.
+    The first `shown` frames are given, the others predicted.  Returns the tallies, the truth's
+    energy in the last frame (n, c, k), and what could not predict with the reason.  A `batch`
+    tallies PDEBench's convention as well.
     """
-    shown, steps = protocol
-    points = part.data.grid.points
+    points, steps = part.data.grid.points, part.frames - shown
     metrics = [m for m in METRICS.values() if m.applies_to(points, steps, weights is not None)]
     tallies = {name: Tally(metrics, weights) for name in predictors}
     skipped: dict[str, str] = {}
     energy: list[Tensor] = []
     done = 0
-    for past, truth in _chunks(part, shown, batch):
+    for given, truth in _chunks(part, shown, batch):
         for name in list(tallies):
             try:
-                prediction = predictors[name](past, steps)
+                prediction = predictors[name](given, steps)
             except ValueError as error:
                 if name == "model":
                     raise
@@ -128,9 +129,8 @@ def tallied(
     return tallies, torch.cat(energy), skipped
 
 
-def _chunks(part: Part, shown: int, batch: int | None) -> Iterator[tuple[Tensor, Tensor]]:
+def _chunks(part: Part, shown: int, batch: int | None) -> Iterator[tuple[Given, Tensor]]:
     each = max(1, math.prod(part.shape[1:]))
     size = batch or max(1, _CHUNK // each)
     for start in range(0, len(part), size):
-        frames = part.read(range(start, min(start + size, len(part))))
-        yield frames[:, :shown], frames[:, shown:]
+        yield part.begin(range(start, min(start + size, len(part))), shown)

@@ -1,4 +1,4 @@
-"""A stepper that says how far it sees, and how it steps inside a window.
+"""A step that says how far it sees, and how it steps inside a window.
 
     window of tile + halo(k)   →   k frames of the tile
 
@@ -9,8 +9,9 @@ cells never reach the tile.  Cells that can no longer matter are dropped between
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,103 +20,181 @@ from torch import Tensor, nn
 
 from fino.given import Given
 from fino.grid import boundary_per_axis
-from fino.inference.films import Film
-from fino.inference.positions import Positions
-from fino.inference.tiles import Box, Domain
+from fino.inference.boxes import Box, Domain, crop, shape
+from fino.inference.store import TrajectoryStore, open_store
 from fino.locality import Locality
 from fino.model.emulator import Emulator
-from fino.shapes import Field, Trajectory
+from fino.model.features import position_channels
+from fino.model.rollout import take_step
+from fino.shapes import Field
 
-__all__ = ["LocalStep", "check_history", "cropped", "local_network", "local_stepper"]
+__all__ = [
+    "LocalStep",
+    "Past",
+    "find_model",
+    "like_weights",
+    "local_network",
+    "local_step",
+    "open_history",
+]
 
+#: Reads the frames before a time from a window of a sample: (K, c, *window).
+Past = Callable[[int, Box], Tensor]
 
-def cropped(u: Tensor, box: Box, window: Box) -> Tensor:
-    """The part of a window's values that lies in the box: (…, *window) → (…, *box)."""
-    for axis, ((start, stop), (first, _)) in enumerate(zip(box, window, strict=True)):
-        u = u.narrow(u.dim() - len(box) + axis, start - first, stop - start)
-    return u
+#: An axis and the values along it, for each position channel.
+Lines = tuple[tuple[int, Tensor], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class LocalStep:
-    """One step of a local map over a domain, computable in any window of it."""
+    """One step of a local map over a domain, computable in any window of it.
+
+    `lines` say where its cells lie.  `known` is what else it is given beside the history, over
+    the whole domain.
+    """
 
     step: Any
     history: int
     locality: Locality
     domain: Domain
-    positions: Positions | None = None
-    model: nn.Module | None = None
-
-    @property
-    def weights(self) -> int:
-        """How many numbers the model has learned."""
-        return sum(p.numel() for p in self.model.parameters()) if self.model else 0
-
-    def brought(self, history: Trajectory) -> Trajectory:
-        """The history in the type and on the device of the weights."""
-        weight = next(self.model.parameters(), None) if self.model else None
-        return history if weight is None else history.to(weight)
+    lines: Lines | None = None
+    known: Given | None = None
 
     def windows(self, box: Box, steps: int) -> list[Box]:
         """What each of the steps is computed from, the widest first, and the box at the end."""
-        return [
-            self.domain.grown(box, self.locality.halo(left)) for left in range(steps, 0, -1)
-        ] + [box]
-
-    def frames(self, history: Trajectory, box: Box, steps: int) -> Iterator[Field]:
-        """Frames of the box from its window's history: (b, K, c, *window) → (b, c, *box) each."""
-        for left, (window, smaller) in zip(
-            range(steps - 1, -1, -1), pairwise(self.windows(box, steps)), strict=True
-        ):
-            frame = self(history, window)
-            yield cropped(frame, box, window)
-            if left:
-                recent = torch.cat([history[:, 1:], frame.unsqueeze(1)], dim=1)
-                history = cropped(recent, smaller, window)
-
-    def __call__(self, history: Trajectory, window: Box) -> Field:
-        if self.positions is None:
-            return self.step(history)
-        return self.step(Given(history, self.positions(window)))
+        halos = [self.locality.halo(left) for left in range(steps, 0, -1)]
+        return [*(self.domain.grow(box, halo) for halo in halos), box]
 
     def key(self, box: Box, steps: int) -> tuple[object, ...]:
         """Equal for boxes that can be computed side by side in one batch."""
         windows = self.windows(box, steps)
+        if self.known is not None:
+            return windows[0], steps
         places = tuple(
             tuple((a - o, b - o) for (a, b), (o, _) in zip(window, box, strict=True))
             for window in windows
         )
-        return places, self.positions.key(windows[0]) if self.positions else ()
+        values = [_take(line, (windows[0][axis],)) for axis, line in self.lines or ()]
+        return places, *(line.numpy().tobytes() for line in values)
 
+    def given(
+        self, pairs: Sequence[tuple[int, Box]], steps: int, past: Past, time: int = 0
+    ) -> Given:
+        """What the step may look at in the windows of (sample, tile) pairs of one key.
 
-def local_stepper(stepper: Any, points: Sequence[int]) -> LocalStep:
-    """A model on a domain of so many points, or one line that says why it cannot be cut."""
-    locality = getattr(stepper, "locality", None)
-    grid = getattr(stepper, "grid", None)
-    if not isinstance(locality, Locality) or grid is None:
-        raise ValueError(
-            f"{_name(stepper)} does not say how far it sees, so it cannot run in tiles. "
-            f"It needs .locality and .grid."
+        The one place where it is put together for tiles and for ranks: whatever else a step is
+        given, for each sample or varying in time, is cut here.  `time` is that of the first frame
+        to predict, counted from the end of the history.
+        """
+        windows = [self.windows(tile, steps)[0] for _, tile in pairs]
+        history = torch.stack(
+            [past(sample, window) for (sample, _), window in zip(pairs, windows, strict=True)]
         )
-    _refuse_global(stepper, locality)
+        given = Given(history)
+        if self.known is not None:
+            given = replace(self.known.cut(partial(_take, box=windows[0])), history=history)
+        if self.lines is not None:
+            given = replace(given, positions=_positions(self.lines, windows[0]))
+        return like_weights(given, self.step)
+
+    def frames(self, given: Given, box: Box, steps: int) -> Iterator[Field]:
+        """The box's frames (b, c, *box) from what is given in its window for so many steps."""
+        for done, (window, smaller) in enumerate(pairwise(self.windows(box, steps)), start=1):
+            frame = take_step(self.step, given)
+            yield crop(frame, box, window)
+            if done < steps:
+                given = given.step(frame).cut(partial(crop, box=smaller, window=window))
+
+
+def like_weights(given: Given, step: Any) -> Given:
+    """The same in the type and on the device of the step's weights, if it has any."""
+    weight = next(step.parameters(), None) if isinstance(step, nn.Module) else None
+    return given if weight is None else given.to(weight)
+
+
+def _position_lines(model: Emulator, points: tuple[int, ...]) -> Lines:
+    """The position channels of a domain, each of which varies along one axis only.
+
+    A line (axis, values along it) for each says it all: the channels of a domain that does not
+    fit in memory are never built.
+    """
+    model.check_space(points)
+    settings, grid = model.settings, model.grid.with_points(points)
+    axes = [*range(grid.dims)] if settings.coordinates else []
+    if settings.edges:
+        axes += [a for a, wraps in enumerate(grid.is_periodic) if not wraps for _ in range(2)]
+    lines = []
+    for channel, axis in enumerate(axes):
+        thin = grid.refined([n if a == axis else 1 for a, n in enumerate(points)])
+        channels = position_channels(thin, settings.coordinates, settings.edges)
+        lines.append((axis, channels[channel].flatten()))
+    return tuple(lines)
+
+
+def _positions(lines: Lines, box: Box) -> Tensor:
+    """The position channels of a box: (p, *box)."""
+    channels = []
+    for axis, line in lines:
+        along = [-1 if a == axis else 1 for a in range(len(box))]
+        channels.append(_take(line, (box[axis],)).view(along).expand(shape(box)))
+    return torch.stack(channels) if channels else torch.zeros(0, *shape(box))
+
+
+def _take(u: Tensor, box: Box) -> Tensor:
+    """The cells of a box that may wrap: (…, *domain) → (…, *box)."""
+    for axis, (start, stop) in enumerate(box, start=u.dim() - len(box)):
+        cells = torch.arange(start, stop, device=u.device) % u.shape[axis]
+        u = u.index_select(axis, cells)
+    return u
+
+
+def find_model(thing: Any) -> Any:
+    """The stepper of a run, or the stepper itself."""
+    return thing if callable(thing) else getattr(thing, "model", thing)
+
+
+def open_history(model: Any, history: Any) -> tuple[LocalStep, TrajectoryStore, bool]:
+    """A model on the domain of a history, the history, and whether it came without a batch.
+
+    Refuses, in words, a model that cannot be cut and a history that it cannot start from.
+    """
+    store, alone = open_store(history, getattr(model, "grid", None))
+    step = local_step(model, store.shape[3:], history)
+    channels = getattr(model, "channels", store.shape[2])
+    if store.shape[2] != channels:
+        raise ValueError(
+            f"history should be (b, t, c, *space), got {store.shape}: c should be {channels} but "
+            f"is {store.shape[2]}."
+        )
+    if store.shape[1] < step.history:
+        raise ValueError(
+            f"history should hold at least {step.history} frames, got {store.shape[1]}."
+        )
+    return step, store, alone
+
+
+def local_step(model: Any, points: Sequence[int], given: Any = None) -> LocalStep:
+    """A model on a domain of so many points, or one line that says why it cannot be cut.
+
+    Where `given` is a `Given` that holds more than a history, windows take their part of it.
+    """
+    locality = _locality(model, ".locality and .grid", getattr(model, "grid", None) is not None)
     points = tuple(int(n) for n in points)
-    domain = Domain(points, grid.is_periodic, locality.stride)
-    positions = Positions.of(stepper, points) if isinstance(stepper, Emulator) else None
-    return LocalStep(stepper, stepper.history, locality, domain, positions, _module(stepper))
+    domain = Domain(points, model.grid.is_periodic, locality.stride)
+    known = lines = None
+    if isinstance(given, Given):
+        beside = [getattr(given, field.name) for field in fields(given) if field.name != "history"]
+        known = None if all(value is None for value in beside) else given.last(0)
+    if isinstance(model, Emulator) and (known is None or known.positions is None):
+        lines = _position_lines(model, points)
+    return LocalStep(model, model.history, locality, domain, lines, known)
 
 
 def local_network(
     network: Any, points: Sequence[int], boundary: str | Sequence[str] | None = None
 ) -> LocalStep:
     """A bare network (b, inputs, *space) → (b, outputs, *space) as a step without a history."""
-    locality = getattr(network, "locality", None)
-    if not isinstance(locality, Locality):
-        raise ValueError(
-            f"{_name(network)} does not say how far it sees, so it cannot run in tiles. "
-            f"It needs .locality."
-        )
-    _refuse_global(network, locality)
+    locality = _locality(network, ".locality")
     boundary = boundary or getattr(getattr(network, "settings", None), "boundary", None)
     if boundary is None:
         raise ValueError(
@@ -124,37 +203,23 @@ def local_network(
         )
     periodic = tuple(name == "periodic" for name in boundary_per_axis(boundary, locality.dims))
     domain = Domain(tuple(int(n) for n in points), periodic, locality.stride)
-
-    def step(history: Tensor) -> Tensor:
-        return network(history[:, -1])
-
-    return LocalStep(step, 1, locality, domain, model=_module(network))
+    of_one_frame = nn.Sequential(nn.Flatten(1, 2), network)
+    return LocalStep(of_one_frame, 1, locality, domain)
 
 
-def check_history(step: LocalStep, film: Film, stepper: Any) -> None:
-    """Refuse a history of other channels or of too few frames, in words."""
-    channels = getattr(stepper, "channels", film.shape[2])
-    if film.shape[2] != channels:
+def _locality(model: Any, needed: str, is_complete: bool = True) -> Locality:
+    locality = getattr(model, "locality", None)
+    if not isinstance(locality, Locality) or not is_complete:
         raise ValueError(
-            f"history should be (b, t, c, *space), got {film.shape}: c should be {channels} but "
-            f"is {film.shape[2]}."
+            f"{_name(model)} does not say how far it sees, so it cannot run in tiles. "
+            f"It needs {needed}."
         )
-    if film.shape[1] < step.history:
-        raise ValueError(
-            f"history should hold at least {step.history} frames, got {film.shape[1]}."
-        )
-
-
-def _refuse_global(model: Any, locality: Locality) -> None:
     if not locality.is_local:
         raise ValueError(
             f"{_name(model)} sees the whole field (radius inf), so it cannot run in tiles. "
             f"Use a local model, or infer without tiles."
         )
-
-
-def _module(model: Any) -> nn.Module | None:
-    return model if isinstance(model, nn.Module) else None
+    return locality
 
 
 def _name(model: Any) -> str:

@@ -1,159 +1,134 @@
 """`fino.rollout`: one verb for a field in memory, a field on disk, a region, many tiles.
 
-    fino.rollout(model, history, steps=91)                          as it comes
-    fino.rollout(model, history, steps=91, tile=512)                in the memory of a tile
-    fino.rollout(model, "start.npy", steps=500, tile=512, out="end.npy", every=100)
-    fino.rollout(model, history, steps=20, region=((40, 60), (0, 32)))   its light cone only
+    fino.rollout(run, data.test[0], steps=91)                       as it comes
+    fino.rollout(run, history, steps=91, tile=512)                  in the memory of a tile
+    fino.rollout(run, "start.npy", steps=500, tile=512, out="end.npy", every=100)
+    fino.rollout(run, history, steps=20, region=((40, 60), (0, 32)))     its light cone only
 
 Every one of them gives the same numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from fino.inference.costs import assumed
-from fino.inference.disk import as_array, is_on_disk, new_film, open_film, scratch_film
-from fino.inference.films import Film, TensorFilm
-from fino.inference.local import LocalStep, check_history, local_stepper
-from fino.inference.march import march
-from fino.inference.plan import Plan, make_plan
-from fino.inference.region import Region, as_box, cone
-from fino.inference.tiles import per_axis, shape
-from fino.inference.timeline import Timeline
+from fino.given import Given
+from fino.inference.boxes import Box, Region, as_box, cells, shape
+from fino.inference.local import LocalStep, find_model, like_weights, local_step, open_history
+from fino.inference.store import create_store, finish, open_store, read_frames
+from fino.inference.tiles import BoxAt, Plan, Progress, Timeline, Work, choose_plan, march
 from fino.model.rollout import frames
 from fino.model.rollout import rollout as plain_rollout
 from fino.shapes import Trajectory
 
-__all__ = ["plan_rollout", "rollout"]
-
-Tile = int | Sequence[int] | Plan
+__all__ = ["light_cone", "rollout"]
 
 
 def rollout(
-    stepper: Any,
+    run: Any,
     history: Any,
     steps: int,
     *,
-    tile: Tile | None = None,
+    tile: int | Sequence[int] | Plan | None = None,
     region: Region | None = None,
     out: str | Path | None = None,
     every: int = 1,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Trajectory | np.memmap:
     """Predict `steps` frames: (b, K, c, *space) → (b, steps, c, *space).
 
-    A history without a batch, (K, c, *space), gives a trajectory without one.  It may be a tensor,
-    an array, or the name of a .npy or .h5 file.  With `out` the frames go to such a file, and an
-    array that reads from it is returned.
-
-    `tile` cells along each axis are computed at a time, with a halo; or a `Plan`.  `region` is a
-    (start, stop) pair for each axis; on a periodic axis it may wrap.  `every` keeps every n-th
-    frame.
+    run         a run, or anything that steps: a model, a solver, a function of a history
+    history     where to start: a sample, a tensor, an array, a `Given`, or the name of a .npy or
+                .h5 file; without a batch, (K, c, *space), the trajectory has none either
+    tile        cells along each axis that are computed at a time, with a halo, to bound the
+                memory; 128 to 512 in two dimensions; or a `Plan`
+    region      a (start, stop) pair of cells for each axis, to predict only these; on a periodic
+                axis it may wrap
+    out         a .npy or .h5 file for the frames; an array that reads from it is returned
+    every       keep every n-th frame
+    progress    is called with the share that is done, 0 to 1
     """
+    model = find_model(run)
     if steps < 0:
         raise ValueError(f"steps should be 0 or more, got {steps}.")
     if every < 1 or every > max(1, steps):
         raise ValueError(f"every should be between 1 and the {steps} steps, got {every}.")
     if tile is None and region is None:
         if out is None and every == 1 and progress is None and isinstance(history, torch.Tensor):
-            return plain_rollout(stepper, history, steps)
-        return _streamed(stepper, history, steps, out, every, progress)
-    film, alone = open_film(history, _dims(stepper, history))
-    step = local_stepper(stepper, film.shape[3:])
-    check_history(step, film, stepper)
+            return plain_rollout(model, history, steps)
+        return _rollout_whole(model, history, steps, out, every, progress)
+    step, store, alone = open_history(model, history)
+    samples, _, channels, *points = store.shape
     if tile is None:
         plan = Plan(tile=step.domain.points, steps_per_halo=max(1, steps))
     else:
-        on_disk = out is not None or is_on_disk(history)
-        plan = plan_rollout(step, tile, steps, film.shape[2], film.shape[0], on_disk=on_disk)
+        plan = choose_plan(step, tile, steps, samples)
     box = step.domain.whole if region is None else as_box(region, step.domain)
-    box_at = None if region is None else cone(step, box, steps)
-    samples, _, channels, *points = film.shape
+    box_at = None if region is None else _cone(step, box, steps)
     with ExitStack() as stack:
         kept = (samples, steps // every, channels, *shape(box))
-        result = stack.enter_context(new_film(out, kept, film.dtype, alone=alone))
+        result = stack.enter_context(create_store(out, kept, store.dtype, alone=alone))
         if region is None and every == 1:
-            timeline = Timeline(film, result)
+            timeline = Timeline(store, result)
         else:
             ring = (samples, step.history + plan.steps_per_halo, channels, *points)
-            recent = stack.enter_context(scratch_film(out, ring, film.dtype))
-            timeline = Timeline(film, recent, result, box, every)
+            recent = stack.enter_context(create_store(out, ring, store.dtype, scratch=True))
+            timeline = Timeline(store, recent, result, box, every)
         march(step, timeline, steps, plan, box_at, progress)
-    return _handed_over(result, out, alone)
+    return finish(result, out, alone)
 
 
-def plan_rollout(
-    step: LocalStep,
-    tile: Tile,
-    steps: int,
-    channels: int,
-    samples: int = 1,
-    *,
-    on_disk: bool = False,
-) -> Plan:
-    """The plan for a tile size, with the costs that the network's arithmetic suggests."""
-    if isinstance(tile, Plan):
-        return tile
-    return make_plan(
-        step,
-        per_axis(tile, step.domain.dims),
-        assumed(step, on_disk=on_disk),
-        steps=steps,
-        channels=channels,
-        samples=samples,
-    )
+def light_cone(model: Any, region: Region, steps: int, points: Sequence[int] | None = None) -> Work:
+    """How much of a full run the light cone of a region is, before computing it."""
+    step = local_step(model, points or model.grid.points)
+    box_at = _cone(step, as_box(region, step.domain), steps)
+    halo = step.locality.halo()
+    computed = sum(cells(step.domain.grow(box_at(time), halo)) for time in range(steps))
+    return Work(computed, steps * cells(step.domain.whole))
 
 
-def _streamed(
-    stepper: Any,
+def _cone(step: LocalStep, region: Box, steps: int) -> BoxAt:
+    """The box that has to be right at each time so that the region is right at every time.
+
+    A cell at the last step depends on cells within radius of it one step before, and on those
+    within radius of these before that: the cone is widest at the start.
+    """
+    core = step.domain.align(region)
+
+    def box_at(time: int) -> Box:
+        return step.domain.grow(core, step.locality.halo(steps - 1 - time))
+
+    return box_at
+
+
+def _rollout_whole(
+    model: Any,
     history: Any,
     steps: int,
     out: str | Path | None,
     every: int,
-    progress: Callable[[float], None] | None,
+    progress: Progress | None,
 ) -> Trajectory | np.memmap:
     """Whole frames one after another, for any stepper; memory for the history and one frame."""
-    film, alone = open_film(history, _dims(stepper, history))
-    samples, known, _, *points = film.shape
-    whole = tuple((0, n) for n in points)
-    given = torch.stack(
-        [
-            torch.stack([film.read(sample, time, whole) for time in range(known)])
-            for sample in range(samples)
-        ]
-    )
-    given = _brought(stepper, given)
-    kept = (samples, steps // every, *film.shape[2:])
-    with new_film(out, kept, film.dtype, alone=alone) as result, torch.no_grad():
-        for time, frame in enumerate(frames(stepper, given, steps), start=1):
+    store, alone = open_store(history, getattr(model, "grid", None))
+    samples, known, *_ = store.shape
+    whole = tuple((0, n) for n in store.shape[3:])
+    recent = torch.stack([read_frames(store, i, range(known), whole) for i in range(samples)])
+    given = replace(history, history=recent) if isinstance(history, Given) else Given(recent)
+    given = like_weights(given, model)
+    kept = (samples, steps // every, *store.shape[2:])
+    with create_store(out, kept, store.dtype, alone=alone) as result, torch.no_grad():
+        for time, frame in enumerate(frames(model, given, steps), start=1):
             if time % every == 0:
                 for sample in range(samples):
                     result.write(sample, time // every - 1, whole, frame[sample])
             if progress:
                 progress(time / steps)
-    return _handed_over(result, out, alone)
-
-
-def _brought(stepper: Any, history: Trajectory) -> Trajectory:
-    """The history in the type and on the device of the stepper's weights, if it has any."""
-    weight = next(stepper.parameters(), None) if isinstance(stepper, torch.nn.Module) else None
-    return history if weight is None else history.to(weight)
-
-
-def _handed_over(result: Film, out: str | Path | None, alone: bool) -> Trajectory | np.memmap:
-    if out is not None:
-        return as_array(out)
-    assert isinstance(result, TensorFilm)
-    return result.frames[0] if alone else result.frames
-
-
-def _dims(stepper: Any, history: Any) -> int:
-    grid = getattr(stepper, "grid", None)
-    return grid.dims if grid is not None else len(getattr(history, "shape", (0,) * 4)) - 3
+    return finish(result, out, alone)

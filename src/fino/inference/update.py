@@ -1,6 +1,6 @@
 """After an edit, recompute only what can have changed.
 
-    after = fino.update(model, edited_history, trajectory, patch=((40, 48), (40, 48)))
+    after = fino.update(run, edited_history, trajectory, patch=((40, 48), (40, 48)))
     after.trajectory        as if everything had been computed again
     print(after)            1.9% of the cells of a full run were computed.
 
@@ -10,7 +10,7 @@ steps later: outside that cone the old frames stay true and are only read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,14 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fino.inference.disk import as_array, new_film, open_film
-from fino.inference.films import Film, TensorFilm
-from fino.inference.local import LocalStep, local_stepper
-from fino.inference.march import BoxAt, Work, march
-from fino.inference.plan import Plan
-from fino.inference.region import Region, as_box
-from fino.inference.tiles import Box, per_axis
-from fino.inference.timeline import Timeline
+from fino.inference.boxes import Box, Region, as_box, per_axis
+from fino.inference.local import LocalStep, find_model, open_history
+from fino.inference.store import TrajectoryStore, create_store, finish, open_store
+from fino.inference.tiles import BoxAt, Plan, Progress, Timeline, Work, march
 from fino.shapes import Trajectory
 
 __all__ = ["Update", "changed", "update"]
@@ -50,48 +46,50 @@ class Update:
 
 
 def update(
-    model: Any,
+    run: Any,
     history: Any,
     trajectory: Any,
     patch: Region,
     *,
     tile: int | Sequence[int] | None = None,
     out: str | Path | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Update:
     """The trajectory that follows from an edited history, given the one from before the edit.
 
-    `history` is the edited one, (K, c, *space) or with a batch; `trajectory` every frame that
-    followed the old one; `patch` a (start, stop) pair for each axis around all edited cells
-    (`changed` finds it).  Neither is altered.
+    run          a run, or a model that says how far it sees
+    history      the edited one, as `fino.rollout` takes it; it is not altered
+    trajectory   every frame that followed the old one: a tensor, an array or a file; it is not
+                 altered either
+    patch        a (start, stop) pair for each axis around all edited cells; `changed` finds it
+    tile         cells along each axis that are computed at a time, to bound the memory
+    out          a .npy or .h5 file for the new trajectory
+    progress     is called with the share that is done, 0 to 1
     """
-    dims = model.grid.dims
-    film, alone = open_film(history, dims)
-    old, _ = open_film(trajectory, dims, "trajectory")
-    if (film.shape[0], *film.shape[2:]) != (old.shape[0], *old.shape[2:]):
+    model = find_model(run)
+    step, store, alone = open_history(model, history)
+    dims, points = step.domain.dims, step.domain.points
+    old, _ = open_store(trajectory, model.grid, "trajectory")
+    if (store.shape[0], *store.shape[2:]) != (old.shape[0], *old.shape[2:]):
         raise ValueError(
-            f"trajectory should continue the history {film.shape}, got {old.shape}: batch, "
+            f"trajectory should continue the history {store.shape}, got {old.shape}: batch, "
             f"channels and space should agree."
         )
-    step = local_stepper(model, film.shape[3:])
-    steps = old.shape[1]
-    box_at = influence(step, as_box(patch, step.domain, "patch"))
-    size = step.domain.points if tile is None else per_axis(tile, step.domain.dims)
-    with new_film(out, old.shape, old.dtype, alone=alone) as result:
-        _copy(old, result, step.domain.tiles(step.domain.whole, size, (0,) * dims))
-        work = march(step, Timeline(film, result), steps, Plan(size), box_at, progress)
-    if out is not None:
-        return Update(as_array(out), work)
-    assert isinstance(result, TensorFilm)
-    return Update(result.frames[0] if alone else result.frames, work)
+    box_at = _influence(step, as_box(patch, step.domain, "patch"))
+    size = points if tile is None else per_axis(tile, dims)
+    with create_store(out, old.shape, old.dtype, alone=alone) as result:
+        _copy(old, result, step.domain.cut(step.domain.whole, size, (0,) * dims))
+        timeline = Timeline(store, result)
+        work = march(step, timeline, old.shape[1], Plan(size), box_at, progress)
+    return Update(finish(result, out, alone), work)
 
 
-def influence(step: LocalStep, patch: Box) -> BoxAt:
+def _influence(step: LocalStep, patch: Box) -> BoxAt:
     """The box outside which a frame cannot have changed: the patch and its radius a step."""
 
     def box_at(time: int) -> Box:
         reach = [int((time + 1) * r) for r in step.locality.radius]
-        return step.domain.aligned(step.domain.grown(patch, reach))
+        return step.domain.align(step.domain.grow(patch, reach))
 
     return box_at
 
@@ -119,7 +117,7 @@ def changed(before: Tensor, after: Tensor, periodic: Sequence[bool]) -> Box | No
     return tuple(spans)
 
 
-def _copy(source: Film, target: Film, tiles: Sequence[Box]) -> None:
+def _copy(source: TrajectoryStore, target: TrajectoryStore, tiles: Sequence[Box]) -> None:
     with torch.no_grad():
         for sample in range(source.shape[0]):
             for time in range(source.shape[1]):

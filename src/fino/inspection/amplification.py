@@ -25,10 +25,11 @@ import torch
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 from torch import Tensor
 
-from fino.inspection.step import BufferStep
-from fino.model.rollout import AnyStepper
+from fino.given import Given
+from fino.inspection.step import BufferStep, periodic_twin
+from fino.model.rollout import AnyStepper, take_step
 
-__all__ = ["Amplification", "amplification", "impulse_response", "is_equivariant"]
+__all__ = ["Amplification", "amplification", "is_equivariant", "step_amplification"]
 
 #: Companion matrices up to this size are solved whole; larger ones for their largest eigenvalues.
 _WHOLE = 420
@@ -105,8 +106,7 @@ def amplification(
     stride = tuple(stride) if stride else (1,) * dims
     if any(n % s for n, s in zip(points, stride, strict=True)):
         raise ValueError(f"a grid of {points} cells should be a multiple of the stride {stride}.")
-    response = impulse_response(stepper, state, points, history, stride)
-    blocks = _symbols(response, points, stride)
+    blocks = _symbols(stepper, state, points, history, stride)
     modes: dict[tuple[int, ...], list[complex]] = {}
     for bloch in _bloch_waves(points, stride):
         values, newest = _eigenpairs(blocks[bloch], history)
@@ -121,28 +121,55 @@ def amplification(
     return Amplification(wavenumbers, every, points, constant)
 
 
-def impulse_response(
+def _symbols(
     stepper: AnyStepper,
     state: Tensor,
     points: tuple[int, ...],
     history: int,
     stride: tuple[int, ...],
 ) -> np.ndarray:
-    """The change of the next frame for a unit change of one cell: (K, c, *block, c, *points)."""
+    """A_k(φ) for every Bloch wave: (*blocks, K, c·block out, c·block in).
+
+    The next frame at the cells of one block, differentiated by every cell of the history, is all
+    of the step: other blocks answer alike, shifted.  One backward pass a cell and channel finds it.
+    """
     channels, dims = len(state), len(points)
-    constant = state.view(1, 1, channels, *[1] * dims).expand(1, history, channels, *points)
-    step = BufferStep(stepper, torch.ones(channels))
-    places = list(product(range(history), range(channels), *(range(s) for s in stride)))
-    rows = []
-    for first in range(0, len(places), _CHUNK):
-        some = places[first : first + _CHUNK]
-        impulse = torch.zeros(len(some), history, channels, *points, dtype=state.dtype)
+    counts = [n // s for n, s in zip(points, stride, strict=True)]
+    cells = list(product(range(channels), *(range(s) for s in stride)))
+    constant = state.view(-1, *[1] * dims).expand(history, channels, *points)
+    step, rows = BufferStep(stepper, torch.ones(channels)), []
+    for first in range(0, len(cells), _CHUNK):
+        some = cells[first : first + _CHUNK]
+        _, backward = step.linearised(constant.expand(len(some), *constant.shape).contiguous())
+        asked = torch.zeros(len(some), history, channels, *points, dtype=state.dtype)
         for row, place in enumerate(some):
-            impulse[(row, *place)] = 1.0
-        forward, _ = step.linearised(constant.expand(len(some), *constant.shape[1:]).contiguous())
-        rows.append(forward(impulse)[:, -1].detach())
-    together = torch.cat(rows).double().numpy()
-    return together.reshape(history, channels, *stride, channels, *points)
+            asked[(row, -1, *place)] = 1.0
+        rows.append(backward(asked).detach())
+    split = [length for n, s in zip(counts, stride, strict=True) for length in (n, s)]
+    response = torch.cat(rows).double().numpy().reshape(len(cells), history, channels, *split)
+    # Σ_m response(m) e^{iφm} over the blocks m: the inverse transform, unscaled.
+    over_blocks = [3 + 2 * axis for axis in range(dims)]
+    symbol = np.fft.ifftn(response, axes=over_blocks) * math.prod(counts)
+    inside = [axis + 1 for axis in over_blocks]
+    ordered = symbol.transpose([*over_blocks, 1, 0, 2, *inside])
+    return ordered.reshape(*counts, history, len(cells), len(cells))
+
+
+def step_amplification(
+    stepper: AnyStepper, state: Tensor, points: Sequence[int]
+) -> Amplification | None:
+    """The factors of a stepper far from any wall.
+
+    None for a step that does not commute with shifts: waves are not its eigenvectors.
+    """
+    twin, locality = periodic_twin(stepper), getattr(stepper, "locality", None)
+    # a stepper that says nothing is a plain stencil
+    stride = (1,) * len(points) if locality is None else tuple(locality.stride)
+    history = int(getattr(stepper, "history", 1))
+    points = tuple(-(-n // s) * s for n, s in zip(points, stride, strict=True))
+    if not is_equivariant(twin, state, points, history, stride):
+        return None
+    return amplification(twin, state, points, history, stride)
 
 
 def is_equivariant(
@@ -154,32 +181,13 @@ def is_equivariant(
     u = torch.randn(1, history, len(state), *points, generator=generator, dtype=state.dtype)
     u = u + state.view(-1, *[1] * len(points))
     with torch.no_grad():
-        here = stepper(u)
+        here = take_step(stepper, Given(u))
         for axis, shift in enumerate(stride):
-            there = stepper(torch.roll(u, shift, dims=axis + 3))
+            there = take_step(stepper, Given(torch.roll(u, shift, dims=axis + 3)))
             back = torch.roll(there, -shift, dims=axis + 2)
             if float((here - back).abs().max()) > 1e-4 * float(here.abs().max() + 1e-12):
                 return False
     return True
-
-
-def _symbols(
-    response: np.ndarray, points: tuple[int, ...], stride: tuple[int, ...]
-) -> dict[tuple[int, ...], np.ndarray]:
-    """A_k(φ) for every Bloch wave: {φ: (K, c·block out, c·block in)}."""
-    dims, history = len(points), response.shape[0]
-    channels = response.shape[1]
-    counts = [n // s for n, s in zip(points, stride, strict=True)]
-    split = [length for n, s in zip(counts, stride, strict=True) for length in (n, s)]
-    r = response.reshape(history, channels, *stride, channels, *split)
-    first = 2 + dims + 1
-    over_blocks = [first + 2 * a for a in range(dims)]
-    symbol = np.fft.fftn(r, axes=over_blocks)
-    inside = [first + 2 * a + 1 for a in range(dims)]
-    order = [*over_blocks, 0, 2 + dims, *inside, 1, *range(2, 2 + dims)]
-    n = channels * math.prod(stride)
-    matrices = symbol.transpose(order).reshape(*counts, history, n, n)
-    return {bloch: matrices[bloch] for bloch in np.ndindex(*counts)}
 
 
 def _bloch_waves(points: tuple[int, ...], stride: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 
@@ -38,8 +39,9 @@ _ON_A_LINE: tuple[tuple[str, int, int, tuple[float, ...]], ...] = (
     ("central", 3, 2, (-1 / 2, 1, 0, -1, 1 / 2)),
     ("central", 4, 2, (1, -4, 6, -4, 1)),
 )
-_BINOMIAL = np.array((1 / 4, 1 / 2, 1 / 4))
-_BOX = np.full(3, 1 / 3)
+_CENTRAL = (-1 / 2, 0, 1 / 2)
+_BINOMIAL = (1 / 4, 1 / 2, 1 / 4)
+_BOX = (1 / 3, 1 / 3, 1 / 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +68,20 @@ def classical_stencils(spacing: tuple[float, ...], radius: int) -> tuple[Classic
     Shifted copies of a cell count as stencils of the identity: transport by whole cells is made
     of them.
     """
-    dims = len(spacing)
-    found = [Classical("identity", (((0,) * dims, 1.0),), None, _outer([np.ones(1)] * dims))]
+    dims, identity = len(spacing), _identity(len(spacing))
+    found = [Classical("identity", identity, None, np.ones((1,) * dims))]
     for axis in range(dims):
-        for name, derivative, order, weights in _ON_A_LINE:
-            found.append(_along(axis, name, derivative, order, weights, spacing))
+        for name, power, order, line in _ON_A_LINE:
+            found.append(_derivative(_along([axis], dims, power), name, order, line, spacing))
     found += _laplacians(spacing) if dims > 1 else []
-    found += [_mixed(pair, spacing) for pair in combinations(range(dims), 2)]
-    found += [_sobel(axis, spacing) for axis in range(dims)] if dims > 1 else []
-    found += [*_means(dims), *_shifts(dims)]
+    for pair in combinations(range(dims), 2):
+        found.append(_derivative(_along(pair, dims), "central", 2, _CENTRAL, spacing))
+    for axis in range(dims) if dims > 1 else ():
+        alpha = _along([axis], dims)
+        found.append(_derivative(alpha, "smoothed across", 2, _CENTRAL, spacing, _BINOMIAL))
+    for name, line in (("binomial mean", _BINOMIAL), ("box mean", _BOX)):
+        found.append(Classical(name, identity, 2, _outer([line] * dims)))
+    found += _shifts(dims)
     return tuple(stencil for stencil in found if stencil.radius <= radius)
 
 
@@ -94,86 +101,69 @@ def _name_one(alpha: tuple[int, ...]) -> str:
     return f"∂{letters}" if letters else "identity"
 
 
-def _outer(lines: Sequence[np.ndarray]) -> np.ndarray:
+def _outer(lines: Sequence[Any]) -> np.ndarray:
     """The tensor product of one line of weights for each axis."""
     weights = np.ones(())
     for line in lines:
-        weights = np.multiply.outer(weights, line)
+        weights = np.multiply.outer(weights, np.asarray(line, dtype=float))
     return weights
 
 
-def _along(
-    axis: int,
+def _derivative(
+    alpha: tuple[int, ...],
     name: str,
-    derivative: int,
     order: int,
-    weights: tuple[float, ...],
+    line: Sequence[float],
     spacing: tuple[float, ...],
+    across: Sequence[float] = (1.0,),
 ) -> Classical:
-    dims = len(spacing)
-    lines = [np.ones(1)] * dims
-    lines[axis] = np.array(weights) / spacing[axis] ** derivative
-    alpha = tuple(derivative * int(a == axis) for a in range(dims))
-    title = f"{_name_one(alpha)} {name}, order {order}"
-    return Classical(title, ((alpha, 1.0),), order, _outer(lines))
+    """∂^α: `line` along each axis that is differentiated, `across` along the others."""
+    lines = [
+        np.array(line) / h**power if power else np.array(across)
+        for power, h in zip(alpha, spacing, strict=True)
+    ]
+    return Classical(
+        f"{_name_one(alpha)} {name}, order {order}", ((alpha, 1.0),), order, _outer(lines)
+    )
+
+
+def _along(axes: Sequence[int], dims: int, power: int = 1) -> tuple[int, ...]:
+    """The exponents of a derivative along some axes."""
+    return tuple(power * int(axis in axes) for axis in range(dims))
 
 
 def _laplacians(spacing: tuple[float, ...]) -> list[Classical]:
     """Sums of second derivatives; the 9-point one needs a square grid in two dimensions."""
     dims = len(spacing)
-    terms = tuple((tuple(2 * int(a == b) for b in range(dims)), 1.0) for a in range(dims))
+    terms = tuple((_along([axis], dims, 2), 1.0) for axis in range(dims))
     found = []
-    for width, order in ((3, 2), (5, 4)):
-        line = np.array(
-            next(w for _, d, o, w in _ON_A_LINE if d == 2 and o == order and len(w) == width)
+    for order in (2, 4):
+        line = next(np.array(w) for _, d, o, w in _ON_A_LINE if (d, o) == (2, order))
+        middle = np.arange(len(line)) == len(line) // 2
+        total = sum(
+            _outer([line / h**2 if a == axis else middle for a in range(dims)])
+            for axis, h in enumerate(spacing)
         )
-        total = np.zeros((width,) * dims)
-        for axis, h in enumerate(spacing):
-            middle = np.zeros(width)
-            middle[width // 2] = 1
-            total += _outer([line / h**2 if a == axis else middle for a in range(dims)])
-        points = 1 + dims * (width - 1)
-        found.append(Classical(f"∇² {points}-point, order {order}", terms, order, total))
+        points = 1 + dims * (len(line) - 1)
+        title = f"∇² {points}-point, order {order}"
+        found.append(Classical(title, terms, order, np.asarray(total)))
     if dims == 2 and math.isclose(*spacing, rel_tol=1e-6):
         nine = np.array(((1, 4, 1), (4, -20, 4), (1, 4, 1))) / (6 * spacing[0] ** 2)
         found.append(Classical("∇² 9-point, order 2", terms, 2, nine))
     return found
 
 
-def _mixed(pair: tuple[int, int], spacing: tuple[float, ...]) -> Classical:
-    dims = len(spacing)
-    lines = [np.ones(1)] * dims
-    for axis in pair:
-        lines[axis] = np.array((-1 / 2, 0, 1 / 2)) / spacing[axis]
-    alpha = tuple(int(a in pair) for a in range(dims))
-    return Classical(f"{_name_one(alpha)} central, order 2", ((alpha, 1.0),), 2, _outer(lines))
-
-
-def _sobel(axis: int, spacing: tuple[float, ...]) -> Classical:
-    dims = len(spacing)
-    lines = [_BINOMIAL] * dims
-    lines[axis] = np.array((-1 / 2, 0, 1 / 2)) / spacing[axis]
-    alpha = tuple(int(a == axis) for a in range(dims))
-    title = f"{_name_one(alpha)} smoothed across, order 2"
-    return Classical(title, ((alpha, 1.0),), 2, _outer(lines))
-
-
-def _means(dims: int) -> list[Classical]:
-    terms: Terms = (((0,) * dims, 1.0),)
-    return [
-        Classical("binomial mean", terms, 2, _outer([_BINOMIAL] * dims)),
-        Classical("box mean", terms, 2, _outer([_BOX] * dims)),
-    ]
-
-
 def _shifts(dims: int) -> list[Classical]:
     """Copies of a neighbour, in every direction."""
-    terms: Terms = (((0,) * dims, 1.0),)
     found = []
     for step in product((-1, 0, 1), repeat=dims):
         if any(step):
             weights = np.zeros((3,) * dims)
             weights[tuple(s + 1 for s in step)] = 1
             where = ", ".join(f"{AXES[a]}{s:+d}" for a, s in enumerate(step) if s)
-            found.append(Classical(f"copy from {where}", terms, 1, weights))
+            found.append(Classical(f"copy from {where}", _identity(dims), 1, weights))
     return found
+
+
+def _identity(dims: int) -> Terms:
+    return (((0,) * dims, 1.0),)

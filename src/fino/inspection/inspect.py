@@ -1,4 +1,4 @@
-"""`fino.inspect(model, data)`: how far it sees, what it learned, how it grows errors.
+"""`fino.inspect(model, data)`: how far it sees, what it learned, how it grows errors, in numbers.
 
 A model alone shows its reach, its stencils, its Δt and its amplification factors.  With data, its
 gates and its stability are measured too.  A run knows its data.
@@ -6,56 +6,52 @@ gates and its stability are measured too.  A run knows its data.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from fino.data.dataset import Dataset
-from fino.evaluation.runs import check_fit, data_of_run
-from fino.inspection.amplification import Amplification
-from fino.inspection.gates import GateReport, gate_reports
-from fino.inspection.layers import LayerReport, layer_reports
-from fino.inspection.plain import plain
+from fino.inspection.amplification import Amplification, step_amplification
+from fino.inspection.layers import GateReport, LayerReport, gate_reports, layer_reports, time_steps
+from fino.inspection.prior import PriorReport, prior_report
 from fino.inspection.reach import Reach, reach
-from fino.inspection.scheme import BaseReport, base_report
-from fino.inspection.stability import (
-    Stability,
-    StabilityPlan,
-    held_out,
-    stability,
-    step_amplification,
-)
+from fino.inspection.stability import Stability, StabilityPlan, held_out, stability
+from fino.inspection.step import over_space
 from fino.model.emulator import Emulator
-from fino.model.pretrained import Pretrained, near_name, on_shelf
-from fino.model.store import load
 from fino.shapes import Trajectory
 from fino.streams import torch_stream
+from fino.training.run import Run, find_run
+from fino.training.run_data import check_fit
 
-__all__ = ["Inspection", "find_model", "inspect"]
+__all__ = ["Inspection", "inspect"]
 
-#: Test samples of a pretrained model that are solved again to look at it.
-_SOLVED = 9
+#: Histories of held-out trajectories that show what the layers do.
+_LOOKED_AT = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """What was found; print it to read it.
+    """What was found, in numbers; `fino inspect` and the report say them in sentences.
 
-    `notes` says, by part, why a part is missing.
+    `notes` says in a word, by part, why a part is missing: "stability" is "steady" or "no data",
+    "amplification" "not equivariant".  "data" holds why a run's data could not be opened.
     """
 
     model: str
     parameters: int
     history: int
-    predict: str
+    fields: tuple[str, ...]
     is_local: bool
     data: str | None
     dt: float
     reach: Reach
-    base: BaseReport
+    prior: PriorReport
     layers: list[LayerReport]
     time_steps: dict[str, float]
     gates: list[GateReport]
@@ -64,15 +60,33 @@ class Inspection:
     notes: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        from fino.inspection.words import page
-
-        return page(self)
+        """The main numbers as a table of two columns."""
+        rows: dict[str, Any] = {
+            "model": self.model,
+            "parameters": self.parameters,
+            "data": self.data,
+            "cells that it sees": self.reach.radius,
+            "cells that the data move": self.reach.needed,
+            "stencil layers": len(self.layers),
+            "of them near the textbooks": sum(layer.is_classical for layer in self.layers),
+        }
+        if self.amplification is not None:
+            rows["largest |λ| of a wave"] = self.amplification.radius
+        if self.stability is not None:
+            bound, run = self.stability.bound, self.stability.bounded
+            rows["worst error of a step, ε"] = bound.epsilon
+            rows["Lipschitz constant, C"] = bound.constant
+            rows["steps that the bound is useful"] = bound.useful_steps
+            rows["rollouts that stayed in range"] = f"{run.stayed} of {run.trajectories}"
+        known = [(name, _short(value)) for name, value in rows.items() if value is not None]
+        return "\n".join(f"{name:<30}  {value}" for name, value in known)
 
     def to_dict(self) -> dict[str, Any]:
         """The same for a machine: numbers in plain JSON types."""
-        content: dict[str, Any] = plain(self)
+        content: dict[str, Any] = _plain(self)
+        content["predict"] = self.prior.kind
+        content["base"] = {"predict": self.prior.kind, **content.pop("prior")}
         if self.stability is not None:
-            content["stability"]["bound"]["verdict"] = self.stability.bound.verdict
             content["stability"]["bound"]["useful_steps"] = self.stability.bound.useful_steps
         return content
 
@@ -84,34 +98,50 @@ def inspect(
     plan: StabilityPlan | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Inspection:
-    """Look inside a model, a run, or the folder of either."""
-    emulator, own, notes = find_model(model, wants_data=data is None)
-    opened = _opened(data) if data is not None else own
+    """Look inside a run, a model, the folder of either, or a shipped model by its name.
+
+    `data` are the run's own if not given; a model alone needs them for gates and stability.
+    `plan` says how much is measured; its defaults take some seconds on a plane of 64 × 64 cells.
+    """
+    plan = plan or StabilityPlan()
+    run = find_run(model, data)
+    emulator = run.model
+    if not isinstance(emulator, Emulator):
+        raise ValueError(
+            f"inspect should be given a model of fino.build or fino.load, or a run with one, "
+            f"got {type(emulator).__name__}."
+        )
+    emulator.eval()
+    opened, notes = (run.data, {}) if data is not None else _own_data(run, plan.trajectories)
     if opened is not None:
         check_fit(emulator, opened)
     history = _histories(emulator, opened)
-    gates = gate_reports(emulator.network, emulator, history) if opened is not None else []
-    stable, factors = _stability(emulator, opened, plan, gates, notes, progress)
-    layers = layer_reports(emulator.network, emulator.grid, emulator, history)
-    if not layers:
-        notes["stencils"] = "this model has no stencils: it mixes cells in another way"
-    if not gates:
-        notes["gates"] = "there are no gates" if opened is not None else "gates need data to open"
-    steps = _time_steps(emulator.network)
-    if not steps:
-        notes["time steps"] = "no block has a learned time step"
+    gates = gate_reports(emulator, history) if opened is not None else []
+    stable, factors = None, None
+    if emulator.settings.steady:
+        notes["stability"] = "steady"
+    elif opened is None:
+        notes["stability"] = "no data"
+        state = emulator.input_mean.detach().clone()
+        factors = step_amplification(emulator, state, emulator.grid.points)
+        if factors is None:
+            notes["amplification"] = "not equivariant"
+    else:
+        largest = {gate.block: (gate.largest, gate.sensitivity) for gate in gates}
+        stable = stability(emulator, opened, plan, largest, progress)
+        factors = stable.amplification
     return Inspection(
         model=emulator.settings.model,
         parameters=emulator.parameters_count,
         history=emulator.history,
-        predict=emulator.settings.predict,
+        fields=emulator.settings.fields,
         is_local=emulator.locality.is_local,
         data=None if opened is None else opened.card.name,
         dt=emulator.settings.dt,
         reach=reach(emulator, opened),
-        base=base_report(emulator),
-        layers=layers,
-        time_steps=steps,
+        prior=prior_report(emulator),
+        layers=layer_reports(emulator, history),
+        time_steps=time_steps(emulator.network),
         gates=gates,
         amplification=factors,
         stability=stable,
@@ -119,100 +149,58 @@ def inspect(
     )
 
 
-def find_model(
-    thing: Any, wants_data: bool = True
-) -> tuple[Emulator, Dataset | None, dict[str, str]]:
-    """The model of a run, a folder or itself, with its data where the run still has them."""
-    if isinstance(thing, Emulator):
-        return thing.eval(), None, {}
-    folder = getattr(thing, "folder", thing)
-    if not isinstance(folder, str | Path):
-        raise ValueError(
-            "inspect should be given a model of fino.build or fino.load, a run, or the folder of "
-            f"either, got {type(thing).__name__}."
-        )
-    shelved = on_shelf(folder)
-    if shelved is not None:
-        return shelved.load(), *_solved(shelved, wants_data)
-    folder = Path(folder)
-    if not folder.exists():
-        hint = near_name(folder, otherwise="Give a run, a model folder or a name.")
-        raise ValueError(f"There is no model at {folder}. {hint}")
-    if not (folder / "model").is_dir():
-        return load(folder).eval(), None, {}
-    notes: dict[str, str] = {}
-    data = None
-    if wants_data:
-        try:
-            data = data_of_run(folder)
-        except ValueError as reason:
-            notes["data"] = str(reason)
-    return load(folder / "model").eval(), data, notes
-
-
-def _opened(data: Dataset | str | Path) -> Dataset:
-    if isinstance(data, Dataset):
-        return data
-    from fino.data.open import open as open_data
-
-    return open_data(data)
-
-
-def _stability(
-    emulator: Emulator,
-    data: Dataset | None,
-    plan: StabilityPlan | None,
-    gates: list[GateReport],
-    notes: dict[str, str],
-    progress: Callable[[float], None] | None,
-) -> tuple[Stability | None, Amplification | None]:
-    """The stability report; without data at least the factors about the trained mean."""
-    if emulator.settings.steady:
-        notes["stability"] = "a steady problem is answered in one step: nothing is rolled out"
-        return None, None
-    if data is None:
-        notes["stability"] = "errors and their growth are measured on data: pass data"
-        state = emulator.input_mean.detach().clone()
-        factors, why = step_amplification(emulator, state, emulator.grid.points)
-        if factors is None:
-            notes["amplification"] = why
-        return None, factors
-    largest = {gate.block: (gate.largest, gate.sensitivity) for gate in gates}
-    found = stability(emulator, data, plan, largest, progress)
-    return found, found.amplification
-
-
-def _solved(shelved: Pretrained, wants_data: bool) -> tuple[Dataset | None, dict[str, str]]:
-    """A few test samples of a pretrained model; the last lends its state to the true step."""
-    if not wants_data:
+def _own_data(run: Run, samples: int) -> tuple[Dataset | None, dict[str, str]]:
+    """The data of a run where they can be had, or a note why not; nothing for a model alone."""
+    if not run.has_data:
         return None, {}
     try:
-        data = shelved.test_data(_SOLVED)
+        data = run.test_data(samples + 1)
     except ValueError as reason:
         return None, {"data": str(reason)}
-    return data.with_split(test=range(len(data) - 1), train=[len(data) - 1]), {}
+    if not len(data.train):  # solved again; the last sample lends its state to the true step
+        data = data.with_split(test=range(len(data) - 1), train=[len(data) - 1])
+    return data, {}
 
 
 def _histories(emulator: Emulator, data: Dataset | None) -> Trajectory:
     """A few histories to look at the layers with: held-out data, or noise of the trained spread."""
     if data is not None:
         part = held_out(data)
-        some = range(min(4, len(part)))
+        some = range(min(_LOOKED_AT, len(part)))
         last = max(0, data.frames - emulator.history - 1) if not data.steady else 0
         both = [part.read(some, start, emulator.history) for start in sorted({0, last})]
         return torch.cat(both)
     shape = (2, emulator.history, emulator.channels, *emulator.grid.points)
-    noise = torch.randn(shape, generator=torch_stream(0, "inspect"))
-    over_space = (-1, *[1] * emulator.grid.dims)
-    mean, std = emulator.input_mean.view(over_space), emulator.input_std.view(over_space)
-    return noise.to(std) * std + mean
+    noise = torch.randn(shape, generator=torch_stream(0, "inspect")).to(emulator.input_std)
+    return noise * over_space(emulator.input_std, noise) + over_space(emulator.input_mean, noise)
 
 
-def _time_steps(network: Any) -> dict[str, float]:
-    """Δt of every block that has one."""
-    with torch.no_grad():
-        return {
-            name: float(module.dt())
-            for name, module in network.named_modules()
-            if hasattr(module, "dt") and callable(module.dt)
-        }
+def _short(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " × ".join(_short(part) for part in value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """The same content in types that `json` writes; infinities and NaN become None."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {_key(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray | list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, complex):
+        return [_plain(value.real), _plain(value.imag)]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def _key(key: Any) -> str:
+    return ",".join(map(_key, key)) if isinstance(key, tuple) else str(key)

@@ -1,4 +1,6 @@
-"""All learned stencils of a network, summed up layer by layer.
+"""What each layer learned: its stencils beside the textbooks', its gates on data, its Δt.
+
+    G = σ(g) ⊙ S,   g = W_g ∗ S        a gate is open where σ(g) > ½
 
 A layer of 16 × 16 channels holds 256 stencils.  The report says what most of their weight looks
 like, how that compares with chance, and shows the strongest ones in full.
@@ -6,30 +8,43 @@ like, how that compares with chance, and shows the strongest ones in full.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from fino.grid import Grid
-from fino.inspection.gates import recorded
+from fino.given import Given
 from fino.inspection.stencil import (
     StencilReport,
     chance_distance,
     nearest_classical,
     stencil_report,
 )
+from fino.model.emulator import Emulator
+from fino.model.fino import LocalOperatorBlock
 from fino.model.fused import plain_blocks
+from fino.model.rollout import take_step
 from fino.shapes import Trajectory
 
-__all__ = ["LayerReport", "Strong", "layer_reports", "stencil_layers"]
+__all__ = [
+    "GateReport",
+    "LayerReport",
+    "StrongStencil",
+    "gate_reports",
+    "layer_report",
+    "layer_reports",
+    "time_steps",
+]
+
+#: Stencils of a layer that are shown in full.
+_STRONGEST = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Strong:
+class StrongStencil:
     """One of the strongest stencils of a layer: from which channel to which, with what share."""
 
     output: int
@@ -53,7 +68,7 @@ class LayerReport:
     nearest: dict[str, float]
     distance: float
     chance: float
-    strongest: tuple[Strong, ...]
+    strongest: tuple[StrongStencil, ...]
 
     @property
     def is_classical(self) -> bool:
@@ -61,7 +76,33 @@ class LayerReport:
         return self.distance < 0.7 * self.chance
 
 
-def stencil_layers(network: nn.Module) -> dict[str, nn.Module]:
+@dataclass(frozen=True)
+class GateReport:
+    """One block's gates on data.
+
+    `open_share` (channels) is how often σ > ½, `mean` the average opening; `always_open` and
+    `always_shut` count channels that never change their mind.  `largest` and `sensitivity` are
+    the largest σ and |s σ′|, for the layer-wise bound.
+    """
+
+    block: str
+    open_share: tuple[float, ...]
+    mean: float
+    always_open: int
+    always_shut: int
+    largest: float
+    sensitivity: float
+
+    @property
+    def channels(self) -> int:
+        return len(self.open_share)
+
+    @property
+    def average_open(self) -> float:
+        return sum(self.open_share) / len(self.open_share)
+
+
+def _stencil_layers(network: nn.Module) -> dict[str, nn.Module]:
     """Every layer whose weights are stencils: odd windows over space, wider than a cell."""
     found = {}
     for name, module in network.named_modules():
@@ -74,45 +115,31 @@ def stencil_layers(network: nn.Module) -> dict[str, nn.Module]:
     return found
 
 
-def layer_reports(
-    network: nn.Module,
-    grid: Grid,
-    step: Any,
-    history: Trajectory,
-    strongest: int = 3,
-) -> list[LayerReport]:
+def layer_reports(emulator: Emulator, history: Trajectory) -> list[LayerReport]:
     """A report for every layer of stencils.
 
     One step over `history` tells on which grid each layer works and how large its inputs are:
     a stencil counts by its weights times the size of what it is applied to.
     """
-    layers = stencil_layers(network)
-    with recorded(layers) as seen, plain_blocks(), torch.no_grad():
-        step(history)
-    reports = []
-    for name, layer in layers.items():
-        inputs = seen[name][0] if name in seen else None
-        weights = _weights(layer)
+    grid, reports = emulator.grid, []
+    layers = _stencil_layers(emulator.network)
+    for name, (inputs, _) in _record(layers, emulator, history).items():
+        weights = _weights(layers[name])
         spacing, size = grid.spacing, np.ones(weights.shape[1])
         if inputs is not None and inputs.dim() == 2 + grid.dims:
-            coarse = inputs.shape[2:]
             spacing = tuple(
                 h * max(1, round(n / m))
-                for h, n, m in zip(grid.spacing, history.shape[3:], coarse, strict=True)
+                for h, n, m in zip(spacing, history.shape[3:], inputs.shape[2:], strict=True)
             )
             size = inputs.double().square().flatten(2).mean(dim=(0, 2)).sqrt().numpy()
-        reports.append(layer_report(name, weights, spacing, size, strongest))
+        reports.append(layer_report(name, weights, spacing, size))
     return reports
 
 
 def layer_report(
-    name: str,
-    weights: np.ndarray,
-    spacing: Sequence[float],
-    size: np.ndarray,
-    strongest: int = 3,
+    name: str, weights: np.ndarray, spacing: Sequence[float], size: np.ndarray
 ) -> LayerReport:
-    """Sum up the weights (outputs, inputs, *window) of one layer."""
+    """Sum up the weights (outputs, inputs, *window) of one layer; `size` is that of its inputs."""
     outputs, inputs, *window = weights.shape
     h = tuple(float(d) for d in spacing)
     flat = weights.reshape(outputs * inputs, *window)
@@ -122,7 +149,7 @@ def layer_report(
     nearest: dict[str, float] = {}
     for one, weight in zip(found, share, strict=True):
         nearest[one.name] = nearest.get(one.name, 0.0) + float(weight)
-    best = np.argsort(-share, kind="stable")[:strongest]
+    best = np.argsort(-share, kind="stable")[:_STRONGEST]
     return LayerReport(
         name=name,
         stencils=len(flat),
@@ -132,8 +159,8 @@ def layer_report(
         distance=_weighted_median(np.array([one.distance for one in found]), share),
         chance=chance_distance(tuple(window)),
         strongest=tuple(
-            Strong(int(i) // inputs, int(i) % inputs, float(share[i]), stencil_report(flat[i], h))
-            for i in best
+            StrongStencil(int(i) // inputs, int(i) % inputs, float(share[i]), report)
+            for i, report in ((i, stencil_report(flat[i], h)) for i in best)
         ),
     )
 
@@ -147,3 +174,58 @@ def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
     order = np.argsort(values)
     half = np.searchsorted(np.cumsum(weights[order]), 0.5 * weights.sum())
     return float(values[order[min(half, len(values) - 1)]])
+
+
+def gate_reports(emulator: Emulator, history: Trajectory) -> list[GateReport]:
+    """A report for every gated block, from one step over a batch of histories."""
+    gated = {
+        name: module.gate
+        for name, module in emulator.network.named_modules()
+        if isinstance(module, LocalOperatorBlock) and module.gate is not None
+    }
+    seen = _record(gated, emulator, history)
+    return [_gate_report(name, s, g) for name, (s, g) in seen.items() if s is not None]
+
+
+def _gate_report(name: str, s: Tensor, g: Tensor) -> GateReport:
+    opening = torch.sigmoid(g)
+    share = (opening > 0.5).float().flatten(2).mean(dim=(0, 2))
+    return GateReport(
+        block=name,
+        open_share=tuple(float(x) for x in share),
+        mean=float(opening.mean()),
+        always_open=int((share == 1).sum()),
+        always_shut=int((share == 0).sum()),
+        largest=float(opening.max()),
+        sensitivity=float((s * opening * (1 - opening)).abs().max()),
+    )
+
+
+def time_steps(network: nn.Module) -> dict[str, float]:
+    """Δt of every block that has one."""
+    with torch.no_grad():
+        return {
+            name: float(module.dt())
+            for name, module in network.named_modules()
+            if callable(getattr(module, "dt", None))
+        }
+
+
+def _record(
+    modules: Mapping[str, nn.Module], emulator: Emulator, history: Trajectory
+) -> dict[str, tuple[Any, Any]]:
+    """The input and output of each module in one step, by name; None where it was not called."""
+    seen: dict[str, tuple[Any, Any]] = dict.fromkeys(modules, (None, None))
+
+    def hook(name: str) -> Any:
+        return lambda module, inputs, output: seen.update({name: (inputs[0], output)})
+
+    handles = [module.register_forward_hook(hook(name)) for name, module in modules.items()]
+    try:
+        if modules:
+            with plain_blocks(), torch.no_grad():
+                take_step(emulator, Given(history))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen

@@ -19,16 +19,17 @@ import torch
 from torch import Tensor, nn
 
 from fino.model.convolution import Convolution
+from fino.model.emulator import Emulator
 from fino.model.fino import Fino
 from fino.model.unet import UNet
 
-__all__ = ["Gates", "LayerBound", "convolution_norm", "layer_bound", "network_norm"]
+__all__ = ["Gates", "LayerBound", "convolution_norm", "layer_bound"]
 
 #: By gated block: the largest σ and the largest |s σ′| seen on data.
 Gates = dict[str, tuple[float, float]]
 
 #: The steepest slope of each activation.
-SLOPES = {"relu": 1.0, "tanh": 1.0, "gelu": 1.129, "silu": 1.0999}
+_SLOPES = {"relu": 1.0, "tanh": 1.0, "gelu": 1.129, "silu": 1.0999}
 
 
 @dataclass(frozen=True)
@@ -84,30 +85,29 @@ def _largest_singular(weight: Tensor, lengths: Sequence[int], radius: Sequence[i
     return math.sqrt(max(largest, 0.0))
 
 
-def layer_bound(emulator: Any, gates: Gates | None = None) -> LayerBound | None:
+def layer_bound(emulator: Emulator, gates: Gates | None = None) -> LayerBound | None:
     """The bound for an emulator's buffer step; None where there is none.
 
-    The rolled buffer adds what is copied: the companion matrix of the base frames.
+    The rolled buffer adds what is copied: the companion matrix of the prior.
     """
-    network = network_norm(emulator.network, emulator.grid.points, gates or {})
+    network = _network_norm(emulator.network, emulator.grid.points, gates or {})
     if network is None:
         return None
     norm, layers = network
     ratio = float((emulator.output_std / emulator.input_std).abs().max())
-    return LayerBound(_base_norm(emulator) + ratio * norm, norm, layers)
+    return LayerBound(_prior_norm(emulator) + ratio * norm, norm, layers)
 
 
-def _base_norm(emulator: Any) -> float:
-    """The rolled buffer without its network: frames move up, the base makes the newest."""
-    frame_weights = emulator.prior.frame_weights
+def _prior_norm(emulator: Emulator) -> float:
+    """The rolled buffer without its network: frames move up, the prior makes the newest."""
+    frame_weights, grid = emulator.prior.frame_weights, emulator.grid
     if frame_weights is not None:
-        return max(_companion_norm(weights) for weights in frame_weights.T)
-    weight = emulator.prior.weight
+        return max(_companion_norm(of_channel) for of_channel in frame_weights.T)
+    weight: Any = emulator.prior.weight
     scale = emulator.input_std.view(-1, *[1] * (weight.dim() - 1))
     scaled = weight * scale.transpose(0, 1) / scale
-    grid = emulator.grid
-    scheme = _window_norm(scaled, (1,) * grid.dims, grid.points, grid.boundary)
-    return math.hypot(1.0, scheme) if emulator.history > 1 else scheme
+    norm = _window_norm(scaled, (1,) * grid.dims, grid.points, grid.boundary)
+    return math.hypot(1.0, norm) if emulator.history > 1 else norm
 
 
 def _companion_norm(weights: Tensor) -> float:
@@ -119,7 +119,7 @@ def _companion_norm(weights: Tensor) -> float:
     return float(torch.linalg.matrix_norm(matrix, 2))
 
 
-def network_norm(
+def _network_norm(
     network: nn.Module, points: Sequence[int], gates: Gates
 ) -> tuple[float, dict[str, float]] | None:
     """The product of layer norms and the norms themselves.
@@ -148,7 +148,7 @@ class _Tally:
 
     @property
     def slope(self) -> float:
-        return SLOPES[self.network.settings.activation]
+        return _SLOPES[self.network.settings.activation]
 
     @property
     def levels(self) -> int:

@@ -1,5 +1,16 @@
 """Will it stay stable?  What can be measured about a learned step, and what follows from it.
 
+Proposition 1 as a measuring tool: does the error bound say anything?
+
+    e_K ≤ ε (C^K − 1)/(C − 1),     K ε for C = 1
+
+The proof compares Ψ (learned) and Φ (true) in one of two orders.  With Ψ in the middle,
+
+    Ψ(u_k) − Φ(ũ_k) = [Ψ(u_k) − Ψ(ũ_k)] + [Ψ(ũ_k) − Φ(ũ_k)],
+
+ε is the learned step's error on *true* states, which held-out data measure, and C belongs to the
+*learned* step.  The paper's order needs ε on the model's own states, which nobody measures.
+
 Everything here is evidence from some states and some trajectories.  None of it is a proof.
 """
 
@@ -7,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,52 +26,111 @@ import torch
 from torch import Tensor
 
 from fino.data.dataset import Dataset, Part
-from fino.inspection.amplification import Amplification, amplification, is_equivariant
-from fino.inspection.bound import ErrorBound, judge
-from fino.inspection.growth import growth_of_errors
-from fino.inspection.lipschitz import lipschitz
+from fino.given import Given
+from fino.inspection.amplification import Amplification, step_amplification
+from fino.inspection.growth import growth_of_errors, lipschitz
 from fino.inspection.operator_norm import Gates, LayerBound, layer_bound
-from fino.inspection.rollouts import (
-    Bounded,
-    bounded_rollout,
-    rollout_errors,
-    spread_of,
-    visited_buffers,
-)
-from fino.inspection.step import BufferStep, periodic_twin, scale_of, stride_of
-from fino.inspection.truth import TrueStep, true_step
+from fino.inspection.step import BufferStep, over_space, scale_of, size
+from fino.inspection.true_step import true_step
 from fino.model.emulator import Emulator
-from fino.model.rollout import AnyStepper
+from fino.model.rollout import AnyStepper, frames, rollout, take_step
 from fino.shapes import Field, Trajectory
 
-__all__ = ["Stability", "StabilityPlan", "stability", "step_amplification"]
+__all__ = [
+    "Bounded",
+    "ErrorBound",
+    "Stability",
+    "StabilityPlan",
+    "bound_errors",
+    "bounded_rollout",
+    "geometric_sum",
+    "held_out",
+    "rollout_errors",
+    "stability",
+]
 
 Progress = Callable[[float], None]
+
+#: Single steps from the true histories of a trajectory, spread from its first to its last.
+_SINGLE_STEPS = 24
 
 
 @dataclass(frozen=True)
 class StabilityPlan:
-    """How much is measured: trajectories, buffers along one, iterations, and how far ahead.
+    """How much is measured; more makes every number surer and takes longer.
 
-    `looks` are the numbers of steps over which the worst change is searched for.
-    `longer` is the length of the boundedness run in units of what the data let a model predict.
+    trajectories     held-out trajectories that errors are measured on
+    buffers          states along the first of them at which C is measured
+    iterations       of the search for C at each state, at most
+    looks            numbers of steps over which the worst change is searched for
+    long_rollouts    trajectories that are rolled out far beyond the data
+    longer           how far, in units of what the data let a model predict
     """
 
     trajectories: int = 4
-    buffers: int = 4
-    iterations: int = 20
+    buffers: int = 3
+    iterations: int = 12
     looks: tuple[int, ...] = (1, 4)
+    long_rollouts: int = 1
     longer: int = 10
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorBound:
+    """The bound beside the measured error over the steps of a rollout.
+
+    All in units of the channels' own spread; `measured` is the worst held-out trajectory,
+    `typical` the mean one.  `grown` replaces C^j by the measured growth over j steps.  A bound
+    is useful while it is smaller than the spread of the data: beyond that, a constant guess
+    satisfies it as well.
+    """
+
+    epsilon: float
+    constant: float
+    bound: np.ndarray
+    measured: np.ndarray
+    typical: np.ndarray
+    spread: float
+    grown: np.ndarray | None = None
+
+    @property
+    def useful_steps(self) -> int:
+        """How many steps the bound stays below the data's own spread."""
+        return _steps_below(self.bound, self.spread)
+
+    @property
+    def grown_useful_steps(self) -> int | None:
+        return None if self.grown is None else _steps_below(self.grown, self.spread)
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether it says something to the end of the held-out trajectories."""
+        return self.useful_steps == len(self.bound)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """How far rollouts stayed within twice the range of the data.
+
+    `first_left` is the step at which the first trajectory left it, None if none did.
+    """
+
+    steps: int
+    horizon: int
+    first_left: int | None
+    trajectories: int
+    stayed: int
+    excess: float
 
 
 @dataclass(frozen=True, eq=False)
 class Stability:
     """The measurements, in units of each channel's spread.
 
-    `epsilon` is the worst and `epsilon_mean` the mean one-step error on held-out data;
-    `constants` are the Lipschitz constants of the learned step at several buffers; `growth` is
-    how much an error in the newest frame grew over 0, 1, 2 … steps.  Where a part does
-    not apply, `notes` says why.
+    `epsilon` is the worst and `epsilon_mean` the mean one-step error over `single_steps` steps
+    from true histories of `trajectories` held-out trajectories; `constants` are the Lipschitz
+    constants of the learned step at several buffers; `growth` is how much an error in the newest
+    frame grew over 0, 1, 2 … steps.  Where a part does not apply, `notes` says why in a word.
     """
 
     epsilon: float
@@ -69,6 +140,8 @@ class Stability:
     bound: ErrorBound
     bounded: Bounded
     part: str
+    trajectories: int
+    single_steps: int
     layers: LayerBound | None = None
     true_constant: float | None = None
     amplification: Amplification | None = None
@@ -89,32 +162,33 @@ def stability(
     progress: Progress | None = None,
 ) -> Stability:
     """Measure a stepper on the held-out part of its data."""
-    plan, tell = plan or StabilityPlan(), progress or (lambda share: None)
+    plan, show = plan or StabilityPlan(), progress or (lambda share: None)
     part, scale = held_out(data), scale_of(stepper, data.channels)
     history = int(getattr(stepper, "history", part.history))
     truth = part.read(range(min(plan.trajectories, len(part))))
     errors = rollout_errors(stepper, truth, history, scale)
-    worst = float(errors.single.max())
-    tell(0.1)
-    buffers = visited_buffers(stepper, truth, history, plan.buffers)
+    worst, steps = float(errors.single.max()), errors.rolled.shape[1]
+    show(0.2)
+    own = torch.cat([truth[:, :history], errors.predicted], dim=1)
+    buffers = _visited_buffers(truth, own, history, plan.buffers)
     constants, directions = _constants(BufferStep(stepper, scale), buffers, plan.iterations)
-    tell(0.4)
-    growth = growth_of_errors(
-        *(stepper, scale, buffers[:2], errors.examples),
-        *(max(worst, 1e-4), errors.rolled.shape[1], plan.looks),
-    )
-    tell(0.6)
-    spread = spread_of(stepper, truth, scale)
-    bounded = bounded_rollout(stepper, truth, history, plan.longer)
-    tell(0.8)
+    show(0.4)
+    state = buffers[min(1, len(buffers) - 1)].unsqueeze(0)
+    growth = growth_of_errors(stepper, scale, state, max(worst, 1e-4), steps, plan.looks)
+    show(0.6)
+    bounded = bounded_rollout(stepper, truth, own[: plan.long_rollouts], history, plan.longer)
+    show(0.8)
+    spread = _spread(stepper, truth, scale)
     return Stability(
         epsilon=worst,
         epsilon_mean=float(errors.single.mean()),
         constants=constants,
         growth=growth,
-        bound=judge(worst, max(constants), errors.rolled, spread, growth),
+        bound=bound_errors(worst, max(constants), errors.rolled, spread, growth),
         bounded=bounded,
         part=part.name,
+        trajectories=len(truth),
+        single_steps=errors.single.size,
         **_where_known(stepper, data, (buffers[:, -1], directions[:, -1]), gates, scale),
     )
 
@@ -131,15 +205,21 @@ def _where_known(
     known, why = true_step(data, scale)
     if known is None:
         notes["true_constant"] = why
-    factors, true_factors = _factors(stepper, data, known, notes)
+    mean = getattr(stepper, "input_mean", None)
+    if mean is None:
+        mean = held_out(data).read([0]).transpose(1, 2).flatten(3).mean(dim=(0, 2, 3))
+    state = mean.detach().clone()
+    factors = step_amplification(stepper, state, data.grid.points)
+    if factors is None:
+        notes["amplification"] = "not equivariant"
     layers = layer_bound(stepper, gates) if isinstance(stepper, Emulator) else None
     if layers is None:
-        notes["layers"] = "a bound from layer norms is known for FINO and U-Net only"
+        notes["layers"] = "unknown network"
     return {
         "layers": layers,
         "true_constant": None if known is None else known.stretch(*frames),
         "amplification": factors,
-        "true_amplification": true_factors,
+        "true_amplification": None if known is None else known.amplification(state),
         "notes": notes,
     }
 
@@ -149,31 +229,85 @@ def held_out(data: Dataset) -> Part:
     return next((p for p in (data.test, data.validation, data.train) if len(p)), data.train)
 
 
-def step_amplification(
-    stepper: AnyStepper, state: Tensor, points: tuple[int, ...]
-) -> tuple[Amplification | None, str]:
-    """The factors of a stepper far from any wall, or None and the reason."""
-    twin = periodic_twin(stepper)
-    stride, history = stride_of(stepper, len(points)), int(getattr(stepper, "history", 1))
-    points = tuple(-(-n // s) * s for n, s in zip(points, stride, strict=True))
-    if not is_equivariant(twin, state, points, history, stride):
-        return None, (
-            "the step does not commute with shifts of the grid, so waves are not its eigenvectors"
-        )
-    return amplification(twin, state, points, history, stride), ""
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Errors of the rollout (b, t − K) and of single steps from true histories, in spreads.
+
+    `predicted` (b, t − K, c, *space) is the rollout.
+    """
+
+    rolled: np.ndarray
+    single: np.ndarray
+    predicted: Trajectory
 
 
-def _factors(
-    stepper: AnyStepper, data: Dataset, known: TrueStep | None, notes: dict[str, str]
-) -> tuple[Amplification | None, Amplification | None]:
-    """Amplification of the learned and of the true step about the mean state of the data."""
-    mean = getattr(stepper, "input_mean", None)
-    state = held_out(data).read([0]).transpose(1, 2).flatten(3).mean(dim=(0, 2, 3))
-    state = state if mean is None else mean.detach().clone()
-    found, why = step_amplification(stepper, state, data.grid.points)
-    if found is None:
-        notes["amplification"] = why
-    return found, None if known is None else known.amplification(state)
+def rollout_errors(stepper: AnyStepper, truth: Trajectory, history: int, scale: Tensor) -> Errors:
+    """Roll out from the first history, and step once from true ones from beginning to end."""
+    scale = over_space(scale, truth)
+    steps = truth.shape[1] - history
+    predicted = rollout(stepper, truth[:, :history], steps)
+    exact = truth[:, history:]
+    rolled = torch.stack([size(wrong) for wrong in ((predicted - exact) / scale).unbind(1)], dim=1)
+    single = []
+    with torch.no_grad():
+        for t in np.unique(np.linspace(0, steps - 1, _SINGLE_STEPS).round().astype(int)):
+            one_step = take_step(stepper, Given(truth[:, t : t + history]))
+            single.append(size((one_step - exact[:, t]) / scale).double().numpy())
+    errors = rolled.double().numpy()
+    finite = np.where(np.isfinite(errors), errors, np.inf)
+    return Errors(finite, np.stack(single, axis=1), predicted)
+
+
+def bounded_rollout(
+    stepper: AnyStepper, truth: Trajectory, own: Trajectory, history: int, longer: int
+) -> Bounded:
+    """Go on with rollouts far beyond the data and watch their range.
+
+    `own` (b, t, c, *space) begins with the first true history; what follows is the rollout.
+    """
+    horizon = truth.shape[1] - history
+    steps = longer * max(1, horizon)
+    values = truth.transpose(1, 2).flatten(3).movedim(1, 0).flatten(1)
+    low, high = (over_space(end, truth) for end in (values.amin(dim=1), values.amax(dim=1)))
+    middle, half = (high + low) / 2, ((high - low) / 2).clamp_min(1e-12)
+    known = own[:, history:].unbind(dim=1)
+    left, excess = torch.full((len(own),), steps + 1), 0.0
+    with torch.no_grad():
+        ahead = frames(stepper, own[:, own.shape[1] - history :], steps - len(known))
+        for t, frame in enumerate(chain(known, ahead), start=1):
+            away = ((frame - middle).abs() / half).flatten(1).amax(dim=1)
+            left = torch.where(~(away <= 2.0) & (left > steps), t, left)
+            if bool(torch.isfinite(away).all()):
+                excess = float(away.max())
+            if bool((left <= steps).all()):
+                break
+    first, stayed = int(left.min()), int((left > steps).sum())
+    return Bounded(steps, horizon, None if first > steps else first, len(own), stayed, excess)
+
+
+def bound_errors(
+    epsilon: float,
+    constant: float,
+    errors: np.ndarray,
+    spread: float,
+    growth: np.ndarray | None = None,
+) -> ErrorBound:
+    """The bound for measured ε and C beside measured errors (trajectories, steps).
+
+    `growth` (steps,) is what becomes of an error after 0, 1, 2 … steps.
+    """
+    steps = errors.shape[1]
+    grown = None if growth is None else epsilon * np.cumsum(growth[:steps])
+    bound = epsilon * geometric_sum(constant, steps)
+    return ErrorBound(
+        epsilon, constant, bound, errors.max(axis=0), errors.mean(axis=0), spread, grown
+    )
+
+
+def geometric_sum(constant: float, steps: int) -> np.ndarray:
+    """(C^K − 1)/(C − 1) for K = 1 … steps, without cancellation near C = 1; inf past the floats."""
+    with np.errstate(over="ignore"):
+        return np.cumsum(np.power(float(constant), np.arange(steps)))
 
 
 def _constants(
@@ -185,3 +319,31 @@ def _constants(
         values += found.values.tolist()
         directions.append(found.directions.detach())
     return tuple(values), torch.cat(directions)
+
+
+def _visited_buffers(truth: Trajectory, own: Trajectory, history: int, count: int) -> Trajectory:
+    """True histories from the beginning to the end, and the model's own at the end."""
+    starts = np.linspace(0, truth.shape[1] - history, count).round().astype(int)
+    starts = np.unique(starts)
+    found = [truth[:1, t : t + history] for t in starts]
+    found += [
+        truth[i : i + 1, starts[i % len(starts)] :][:, :history] for i in range(1, len(truth))
+    ]
+    last = own[:1, own.shape[1] - history :]
+    if bool(torch.isfinite(last).all()):
+        found.append(last)
+    return torch.cat(found)
+
+
+def _spread(stepper: Any, truth: Trajectory, scale: Tensor) -> float:
+    """The error of the constant guess: what any bound has to stay below."""
+    mean = getattr(stepper, "input_mean", None)
+    if mean is None:
+        mean = truth.transpose(1, 2).flatten(2).mean(dim=(0, 2))
+    away = (truth - over_space(mean, truth)) / over_space(scale, truth)
+    return float(away.square().mean().sqrt())
+
+
+def _steps_below(bound: np.ndarray, limit: float) -> int:
+    above = ~(bound < limit)
+    return int(np.argmax(above)) if above.any() else len(bound)

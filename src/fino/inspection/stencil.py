@@ -21,19 +21,16 @@ from fino.inspection.classical import Classical, Terms, classical_stencils, name
 from fino.streams import numpy_stream
 
 __all__ = [
-    "Nearest",
     "StencilReport",
-    "Symbol",
     "chance_distance",
     "moments",
     "nearest_classical",
-    "operator_of",
     "stencil_report",
     "symbol",
 ]
 
 #: A moment below this share of what its terms could add up to counts as zero.
-TOLERANCE = 0.02
+_TOLERANCE = 0.02
 _RANDOM_STENCILS = 500
 
 
@@ -66,16 +63,6 @@ class Symbol:
     learned: np.ndarray
     exact: np.ndarray
 
-    @property
-    def resolved(self) -> float:
-        """The largest θ/π up to which the two agree within a tenth."""
-        size = np.maximum(np.abs(self.exact), 1e-12 * np.abs(self.exact).max(initial=1e-300))
-        wrong = np.abs(self.learned - self.exact) > 0.1 * size
-        if not wrong.any():
-            return 1.0
-        first = int(np.argmax(wrong))
-        return float(self.theta[first - 1] / math.pi) if first else 0.0
-
 
 @dataclass(frozen=True, eq=False)
 class StencilReport:
@@ -93,28 +80,14 @@ class StencilReport:
     moments: dict[tuple[int, ...], float]
     nearest: Nearest
 
-    def symbol(self, axis: int = 0) -> Symbol:
-        """Against the operator that its own moments name."""
-        return symbol(self.weights, self.spacing, self.terms, axis)
-
     def symbol_of_nearest(self) -> Symbol:
         """Against the derivative of the nearest textbook stencil, scaled alike."""
         near = self.nearest
         scaled = tuple((alpha, near.scale * c) for alpha, c in near.terms)
         return symbol(self.weights, self.spacing, scaled, near.axis)
 
-    def __str__(self) -> str:
-        order = "exact" if self.order is None else f"order {self.order}"
-        parts = [f"{c:.3g} {name_terms(((alpha, c),))}" for alpha, c in self.terms]
-        return (
-            f"{' + '.join(parts)} ({order}); nearest: {self.nearest.scale:.3g} × "
-            f"{self.nearest.name}, distance {self.nearest.distance:.2g}"
-        )
 
-
-def stencil_report(
-    weights: np.ndarray, spacing: Sequence[float], tolerance: float = TOLERANCE
-) -> StencilReport:
+def stencil_report(weights: np.ndarray, spacing: Sequence[float]) -> StencilReport:
     """Everything about one stencil, an array of odd length on every axis."""
     weights, h = np.asarray(weights, dtype=np.float64), tuple(float(d) for d in spacing)
     if weights.ndim != len(h) or any(n % 2 == 0 for n in weights.shape):
@@ -122,7 +95,7 @@ def stencil_report(
             f"a stencil should have an odd number of weights on each of {len(h)} axes, "
             f"got shape {weights.shape}."
         )
-    terms, order = operator_of(weights, h, tolerance)
+    terms, order = _operator_of(weights, h)
     return StencilReport(
         weights,
         h,
@@ -135,23 +108,23 @@ def stencil_report(
 
 
 def moments(
-    weights: np.ndarray, spacing: Sequence[float], highest: int
+    weights: np.ndarray, spacing: Sequence[float], highest: int, *, signed: bool = True
 ) -> dict[tuple[int, ...], float]:
-    """m_α for every |α| ≤ highest, in physical units."""
-    offsets = _offsets(weights.shape)
+    """m_α for every |α| ≤ highest, in physical units; unsigned, as if no two terms could cancel."""
+    offsets = [(np.arange(n) - n // 2) * h for n, h in zip(weights.shape, spacing, strict=True)]
+    if not signed:
+        weights, offsets = np.abs(weights), [np.abs(line) for line in offsets]
+    every = (a for a in product(range(highest + 1), repeat=weights.ndim) if sum(a) <= highest)
     found = {}
-    for alpha in _exponents(weights.ndim, highest):
+    for alpha in sorted(every, key=lambda alpha: (sum(alpha), tuple(-a for a in alpha))):
         monomial = np.ones(())
-        for axis, power in enumerate(alpha):
-            line = (offsets[axis] * spacing[axis]) ** power / math.factorial(power)
-            monomial = np.multiply.outer(monomial, line)
+        for line, power in zip(offsets, alpha, strict=True):
+            monomial = np.multiply.outer(monomial, line**power / math.factorial(power))
         found[alpha] = float((weights * monomial).sum())
     return found
 
 
-def operator_of(
-    weights: np.ndarray, spacing: Sequence[float], tolerance: float = TOLERANCE
-) -> tuple[Terms, int | None]:
+def _operator_of(weights: np.ndarray, spacing: Sequence[float]) -> tuple[Terms, int | None]:
     """The leading derivative and the order of accuracy: the two lowest orders that do not vanish.
 
     A moment is measured against the same sum with all its terms positive, so that the answer
@@ -159,12 +132,12 @@ def operator_of(
     """
     highest = 2 * max(weights.shape) + 2
     signed = moments(weights, (1.0,) * weights.ndim, highest)
-    largest = _absolute_moments(weights, highest)
+    largest = moments(weights, (1.0,) * weights.ndim, highest, signed=False)
     size = np.abs(weights).sum()
     present = [
         alpha
         for alpha, m in signed.items()
-        if abs(m) > tolerance * largest[alpha] and largest[alpha] > 1e-9 * size
+        if abs(m) > _TOLERANCE * largest[alpha] and largest[alpha] > 1e-9 * size
     ]
     if not present:
         return (), None
@@ -179,11 +152,7 @@ def operator_of(
 
 
 def symbol(
-    weights: np.ndarray,
-    spacing: Sequence[float],
-    terms: Terms,
-    axis: int = 0,
-    samples: int = 64,
+    weights: np.ndarray, spacing: Sequence[float], terms: Terms, axis: int = 0, samples: int = 64
 ) -> Symbol:
     """The stencil's answer to waves along one axis, up to the shortest that the grid carries."""
     theta = np.linspace(math.pi / samples, math.pi, samples)
@@ -244,26 +213,3 @@ def _table(
         )
         row.reshape(window)[inside] = stencil.weights
     return tuple(known), flat, np.linalg.norm(flat, axis=1)
-
-
-def _offsets(window: tuple[int, ...]) -> list[np.ndarray]:
-    return [np.arange(n) - n // 2 for n in window]
-
-
-def _exponents(dims: int, highest: int) -> list[tuple[int, ...]]:
-    """All α with |α| ≤ highest, the low ones first."""
-    every = [a for a in product(range(highest + 1), repeat=dims) if sum(a) <= highest]
-    return sorted(every, key=lambda alpha: (sum(alpha), tuple(-a for a in alpha)))
-
-
-def _absolute_moments(weights: np.ndarray, highest: int) -> dict[tuple[int, ...], float]:
-    """The moments if no two terms could cancel."""
-    folded = np.abs(weights)
-    grids = np.meshgrid(*(np.abs(o) for o in _offsets(weights.shape)), indexing="ij")
-    found = {}
-    for alpha in _exponents(weights.ndim, highest):
-        monomial = np.ones(weights.shape)
-        for grid, power in zip(grids, alpha, strict=True):
-            monomial = monomial * grid.astype(float) ** power / math.factorial(power)
-        found[alpha] = float((folded * monomial).sum())
-    return found

@@ -14,12 +14,14 @@ from fino.metrics.errors import (
     metric_named,
     nrmse,
     rmse,
-    score,
 )
+from fino.metrics.scores import Score, Scores, score
 
 __all__ = [
     "METRICS",
     "Metric",
+    "Score",
+    "Scores",
     "area_weights",
     "boundary_rmse",
     "conserved_error",

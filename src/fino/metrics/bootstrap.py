@@ -13,13 +13,13 @@ from torch import Tensor
 from fino.metrics.errors import Metric
 from fino.streams import torch_stream
 
-__all__ = ["DRAWS", "LEVEL", "interval", "resampled"]
+__all__ = ["interval", "resample"]
 
-DRAWS = 1000
-LEVEL = 0.95
+_DRAWS = 1000
+_LEVEL = 0.95
 
 
-def resampled(metric: Metric, values: Tensor, draws: int = DRAWS, seed: int = 0) -> Tensor:
+def resample(metric: Metric, values: Tensor, draws: int = _DRAWS, seed: int = 0) -> Tensor:
     """The score of every draw: (n, t, c, …) → (draws)."""
     samples = len(values)
     stream = torch_stream(seed, "bootstrap", samples)
@@ -38,7 +38,7 @@ def interval(metric: Metric, values: Tensor) -> tuple[float, float] | None:
     """The middle 95 % of the draws, or None where it says nothing (one sample, a blow-up)."""
     if len(values) < 2 or not values.isfinite().all():
         return None
-    tail = (1.0 - LEVEL) / 2
-    drawn = resampled(metric, values)
+    tail = (1.0 - _LEVEL) / 2
+    drawn = resample(metric, values)
     low, high = torch.quantile(drawn, torch.tensor([tail, 1.0 - tail], dtype=torch.float64))
     return float(low), float(high)

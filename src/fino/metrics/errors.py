@@ -1,13 +1,15 @@
-"""How wrong a rollout is, said in ten ways.
+"""How wrong a rollout is: every metric, and the table `METRICS` that names them.
 
 Every metric is a pure function of a prediction and the truth, in any number of dimensions,
 
     (b, t, c, *space) ×2 → (b, t, c, …)
 
-one value for every sample, time and channel.  `METRICS` says how the samples are then brought
-together (mean, root mean square or largest); times and channels are averaged after that.  So a
-score depends on the samples and not on the batches they came in.  PDEBench's own convention,
-which does depend on them, is in `fino.metrics.pdebench`.
+one value for every sample, time and channel.  `METRICS` says how the samples are then joined
+(mean, root mean square or largest); times and channels are averaged after that.  So a score
+depends on the samples and not on the batches they came in.  PDEBench's own convention, which
+does depend on them, is in `fino.metrics.pdebench`.
+
+A new metric is one function here and one line in the table.
 """
 
 from __future__ import annotations
@@ -37,12 +39,11 @@ __all__ = [
     "metric_named",
     "nrmse",
     "rmse",
-    "score",
 ]
 
 Weights = Tensor | None
 #: Below this correlation with the truth, a rollout is said to have lost it.
-LOST = 0.9
+_LOST = 0.9
 
 
 def rmse(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:
@@ -102,13 +103,19 @@ def correlation(prediction: Trajectory, truth: Trajectory, weights: Weights = No
 
 def correlation_time(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:
     """Steps before the correlation falls under 0.9 for the first time: → (b, 1, 1)."""
-    held = correlation(prediction, truth, weights).mean(dim=2) >= LOST
+    held = correlation(prediction, truth, weights).mean(dim=2) >= _LOST
     return held.long().cumprod(dim=1).sum(dim=1).double()[:, None, None]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric by name: its value for every sample, and how samples are brought together."""
+    """A metric by name: its value for every sample, and how samples are joined.
+
+    over_samples        mean, rms or max
+    band                the wavenumbers that it measures (low, mid, high), for Fourier errors
+    weighted            whether cells count by their area on the sphere
+    unit                field, 1 (relative) or steps
+    """
 
     name: str
     title: str
@@ -133,7 +140,7 @@ class Metric:
         return torch.where(values.isfinite(), values, torch.inf)
 
     def join(self, values: Tensor) -> Tensor:
-        """All samples brought together: (n, t, c, …) → (t, c, …)."""
+        """All samples joined: (n, t, c, …) → (t, c, …)."""
         if self.over_samples == "max":
             return values.amax(dim=0)
         if self.over_samples == "rms":
@@ -190,27 +197,6 @@ def metric_named(name: str) -> Metric:
     if name not in METRICS:
         raise ValueError(f"Unknown metric '{name}'. {did_you_mean(name, list(METRICS))}")
     return METRICS[name]
-
-
-def score(
-    name: str,
-    prediction: Trajectory,
-    truth: Trajectory,
-    convention: str = "fino",
-    batch: int | None = None,
-    weights: Weights = None,
-) -> float:
-    """One number for a whole test set, in our convention or in PDEBench's.
-
-    `batch` matters only to PDEBench's convention, whose numbers depend on it.
-    """
-    if convention == "pdebench":
-        from fino.metrics import pdebench
-
-        return pdebench.score(name, prediction, truth, batch)
-    if convention != "fino":
-        raise ValueError(f"Unknown convention '{convention}'. Use 'fino' or 'pdebench'.")
-    return float(metric_named(name)(prediction, truth, weights))
 
 
 def error_over_time(

@@ -1,4 +1,4 @@
-"""What an evaluation found, as values and as `scores.json`.
+"""What an evaluation found, as numbers and as `scores.json`; `fino.report` has the sentences.
 
 Everything that the same seed gives again stands outside of two blocks: `cost`, which was
 measured on some machine, and `when`.  Numbers that are not finite (a rollout that blew up) are
@@ -14,11 +14,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fino.metrics.errors import METRICS
+from torch import Tensor
 
-__all__ = ["FORMAT", "Score", "Scores"]
+from fino.durable import write_whole
+from fino.metrics import pdebench
+from fino.metrics.errors import METRICS, metric_named
+from fino.shapes import Trajectory
 
-FORMAT = "fino scores 2"
+__all__ = ["Score", "Scores", "score"]
+
+_FORMAT = "fino scores 2"
 #: The first format said "floors" where the field says "baselines".
 _OLD_FORMAT = "fino scores 1"
 
@@ -35,6 +40,11 @@ class Score:
     def __float__(self) -> float:
         return self.value
 
+    @property
+    def short(self) -> str:
+        """Three digits, or the word for a rollout that blew up."""
+        return f"{self.value:.3g}" if math.isfinite(self.value) else "diverged"
+
     def __str__(self) -> str:
         if not math.isfinite(self.value):
             return "diverged"
@@ -47,7 +57,17 @@ class Score:
 class Scores:
     """Every metric of a model and of its baselines on one part of the data.
 
-    scores["nrmse"].value, scores.baselines["persistence"]["nrmse"], print(scores)
+        scores["nrmse"].value, scores.baselines["persistence"]["nrmse"], print(scores)
+
+    model        name, settings of network, emulator and training, SHA-256 of the weights
+    data         name, SHA-256, part, samples, frames shown and steps predicted
+    over_time    rmse and nrmse at every step, of the model and of each baseline
+    spectra      energy at each wavenumber of the last frame: truth, model, error
+    verdict      by the metric that decides: the model's value, and for each baseline its value,
+                 whether it is beaten, its value ÷ the model's (ratio), and the share of draws of
+                 samples in which it is beaten (certainty); baselines that could not predict, with
+                 the reason, are `skipped`
+    diverged     rollouts that did not stay finite
     """
 
     model: dict[str, Any]
@@ -71,15 +91,6 @@ class Scores:
             )
         return self.metrics[metric]
 
-    @property
-    def question(self) -> str:
-        """What was scored, in a line."""
-        facts = self.data
-        words = f"{facts['title'] or facts['name']}: {facts['samples']} {facts['part']} samples"
-        if facts["steady"]:
-            return f"{words}, steady"
-        return f"{words}, {facts['shown']} frames shown, {facts['steps']} predicted"
-
     def without_place(self) -> Scores:
         """The same without the folders of one machine: data.air=/home/me/air.nc → data.air=air.nc.
 
@@ -88,55 +99,37 @@ class Scores:
         command = re.sub(r"(?<![^\s='\"])/(?:[^\s/'\"]+/)*(?=[^\s/'\"])", "", self.command)
         return replace(self, data={**self.data, "path": None}, command=command)
 
-    def summary(self) -> tuple[list[str], list[list[str]]]:
-        """A narrow table: every metric with its interval, beside the best baseline."""
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Columns and rows: every metric with its interval, beside the best baseline."""
         columns = ["metric", self.model.get("name", "model"), "95 % interval", "best baseline", ""]
         rows = []
         for name in (n for n in METRICS if n in self.metrics):
             score = self.metrics[name]
             between = "–" if score.low is None else f"{score.low:.3g} – {score.high:.3g}"
             pick = max if METRICS[name].higher_is_better else min
-            baselines = {f: s[name].value for f, s in self.baselines.items() if name in s}
-            best = pick(baselines, key=lambda f: baselines[f]) if baselines else None
-            beside = [_short(self.baselines[best][name]), best] if best else ["–", ""]
-            rows.append([name, _short(score), between, *beside])
-        return columns, rows
-
-    def baseline_rows(self) -> tuple[list[str], list[list[str]]]:
-        """A narrow table: every baseline, what it scores, and how it compares."""
-        judge = self.verdict["metric"]
-        own = self.metrics[judge].value if judge in self.metrics else math.inf
-        columns = ["baseline", "rmse", judge, "÷ ours", "beaten in"]
-        rows = []
-        for name, baseline in self.baselines.items():
-            judged = self.verdict["baselines"][name]
-            ratio = f"{judged['value'] / own:.3g}" if own > 0 and judged["value"] else "–"
-            certain = f"{100 * judged['certainty']:.0f} % of draws"
-            rows.append(
-                [name, _short(baseline.get("rmse")), _short(baseline.get(judge)), ratio, certain]
-            )
+            baselines = {b: s[name].value for b, s in self.baselines.items() if name in s}
+            best = pick(baselines, key=lambda b: baselines[b]) if baselines else None
+            beside = [self.baselines[best][name].short, best] if best else ["–", ""]
+            rows.append([name, score.short, between, *beside])
         return columns, rows
 
     def __str__(self) -> str:
-        columns, rows = self.summary()
+        columns, rows = self.table()
         widths = [max(len(line[i]) for line in [columns, *rows]) for i in range(len(columns))]
-        lines = [
+        return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
             for line in [columns, *rows]
-        ]
-        return "\n".join([*lines, self.verdict.get("sentence", "")]).rstrip()
+        )
 
     def to_json(self) -> str:
-        content = {"format": FORMAT, **_finite(asdict(self))}
+        content = {"format": _FORMAT, **_finite(asdict(self))}
         return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def save(self, path: str | Path) -> Path:
         """Write scores.json, all of it or nothing."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{path.name}.part")
-        fresh.write_text(self.to_json(), encoding="utf-8")
-        fresh.replace(path)
+        write_whole(path, self.to_json().encode())
         return path
 
     @classmethod
@@ -155,7 +148,7 @@ class Scores:
                 f"{path} is damaged: it is not JSON. Run `fino evaluate {path.parent}` again."
             ) from None
         form = content.pop("format", None) if isinstance(content, dict) else None
-        if form not in (FORMAT, _OLD_FORMAT):
+        if form not in (_FORMAT, _OLD_FORMAT):
             raise ValueError(f"{path} is not a file of scores as this fino writes them.")
         if form == _OLD_FORMAT:
             content = _renamed(content)
@@ -171,6 +164,25 @@ class Scores:
             ) from None
 
 
+def score(
+    name: str,
+    prediction: Trajectory,
+    truth: Trajectory,
+    convention: str = "fino",
+    batch: int | None = None,
+    weights: Tensor | None = None,
+) -> float:
+    """One number for a whole test set, in our convention or in PDEBench's.
+
+    `batch` matters only to PDEBench's convention, whose numbers depend on it.
+    """
+    if convention == "pdebench":
+        return pdebench.score(name, prediction, truth, batch)
+    if convention != "fino":
+        raise ValueError(f"Unknown convention '{convention}'. Use 'fino' or 'pdebench'.")
+    return float(metric_named(name)(prediction, truth, weights))
+
+
 def _renamed(content: dict[str, Any]) -> dict[str, Any]:
     """Scores of the first format in the words of this one."""
     content = {"baselines" if key == "floors" else key: value for key, value in content.items()}
@@ -179,12 +191,6 @@ def _renamed(content: dict[str, Any]) -> dict[str, Any]:
         if isinstance(part, dict) and "floors" in part:
             content[block] = {("baselines" if k == "floors" else k): v for k, v in part.items()}
     return content
-
-
-def _short(score: Score | None) -> str:
-    if score is None:
-        return "–"
-    return f"{score.value:.3g}" if math.isfinite(score.value) else "diverged"
 
 
 def _scores(content: dict[str, Any]) -> dict[str, Score]:

@@ -4,8 +4,9 @@
     best-lag        what was `lag` steps ago comes again; the lag that fits the training data best
     climatology     the mean of the training part in every cell, whatever the time
     training-mean   the mean of the training trajectories at the same time
-    analogue        steady data: the answers of the most similar inputs (`steady_baselines`)
-    regression      steady data: the best linear map from input to answer (`steady_baselines`)
+    nearest-trajectory, blended-trajectories    looked up in the training part (`lookup`)
+    analogue        steady data: the answers of the most similar inputs (`lookup`)
+    regression      steady data: the best linear map from input to answer (`lookup`)
     solver          the problem's own classical solver on the data's own coarse grid
 
 A baseline is a stepper, history → next frame.  Some need more than the last few frames: the mean
@@ -19,7 +20,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -27,9 +28,8 @@ from torch import Tensor
 
 from fino.data.dataset import Dataset
 from fino.grid import Grid
-from fino.model.lookup import Analogue, Regression
-from fino.pde import PROBLEMS
-from fino.pde.problem import Problem
+from fino.model.lookup import Analogue, BlendedTrajectories, NearestTrajectory, Regression
+from fino.pde import PROBLEMS, Problem
 from fino.shapes import Field, Trajectory
 
 __all__ = [
@@ -195,7 +195,6 @@ class Solver:
     title: ClassVar[str] = "the problem's own solver on the data's grid"
     grid: Grid
     problem: Problem
-    settings: Any
     dt: float
     start: float
     steady: bool
@@ -210,12 +209,10 @@ class Solver:
         card = data.card
         if card.name not in PROBLEMS:
             return None
-        problem = PROBLEMS[card.name]
         try:
             baseline = cls(
                 grid=data.grid,
-                problem=problem,
-                settings=problem.settings(**card.parameters),
+                problem=PROBLEMS[card.name](**card.parameters),
                 dt=card.dt,
                 start=card.start,
                 steady=data.steady,
@@ -230,7 +227,7 @@ class Solver:
 
     def __call__(self, history: Trajectory) -> Field:
         frame = _numbers(history[:, -1])
-        if self.problem.state(self.settings, self.grid, frame) is None:
+        if self.problem.state(self.grid, frame) is None:
             raise ValueError(
                 f"A frame of {self.problem.name} does not hold all that its solver needs. "
                 f"Use trajectory(history, steps) with a history from the first frame on."
@@ -240,37 +237,37 @@ class Solver:
     def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
         """(b, K, c, *space) from the first frame on → (b, steps, c, *space)"""
         shown = history.shape[1]
-        state = self.problem.state(self.settings, self.grid, _numbers(history[:, -1]))
+        state = self.problem.state(self.grid, _numbers(history[:, -1]))
         repeated = 0
         if state is None:
             state, repeated = self.first_state(_numbers(history[:, 0])), shown - 1
         times = self._times(shown - 1 - repeated, repeated + steps)
         if not self._warm:
             # The first call compiles; its time says nothing about the method.
-            self.problem.solve(self.settings, self.grid, state[:1], times[:2])
+            self.problem.solve(self.grid, state[:1], times[:2])
             self._warm = True
         began = time.perf_counter()
-        frames = self.problem.solve(self.settings, self.grid, state, times)
+        frames = self.problem.solve(self.grid, state, times)
         elapsed = time.perf_counter() - began
         self.seconds = elapsed / max(1, (len(times) - 1) * len(state))
         return torch.from_numpy(frames[:, 1 + repeated :]).to(history)
 
     def _times(self, first: int, steps: int) -> np.ndarray:
         if self.steady:
-            return np.asarray(self.problem.times(self.settings), dtype=float)
+            return np.asarray(self.problem.times, dtype=float)
         return self.start + self.dt * np.arange(first, first + steps + 1)
 
     @cached_property
     def _starts(self) -> np.ndarray:
         """The initial states of some training samples, drawn once: (n, c, *space)."""
-        return self.problem.draw(self.settings, self.grid, self.seed, self.others)
+        return self.problem.draw(self.grid, self.seed, self.others)
 
     def first_state(self, frame: np.ndarray) -> np.ndarray:
         """The state at the start: what is saved, and what all initial states have in common.
 
         Where they have nothing in common but a mean, and are known to, the mean.
         """
-        state = self.problem.state(self.settings, self.grid, frame)
+        state = self.problem.state(self.grid, frame)
         if state is not None:
             return state
         channels = frame.shape[1]
@@ -292,6 +289,8 @@ BASELINES: dict[str, type[Baseline]] = {
     "best-lag": BestLag,
     "climatology": Climatology,
     "training-mean": TrainingMean,
+    "nearest-trajectory": NearestTrajectory,
+    "blended-trajectories": BlendedTrajectories,
     "analogue": Analogue,
     "regression": Regression,
     "solver": Solver,

@@ -104,7 +104,8 @@ class _Block(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         wanted = ctx.needs_input_grad
-        inputs, saved = ctx.saved_tensors[:_TENSORS], ctx.saved_tensors[_TENSORS:]
+        kept = ctx.saved_tensors
+        inputs, saved = kept[:_TENSORS], kept[_TENSORS:]
         if torch.is_grad_enabled():
             return (
                 *_plain_backward(grad, inputs, ctx.boundary, ctx.activation, wanted),

@@ -1,10 +1,14 @@
-"""What a given input says about its answer without a network: looked up, or by a straight line.
+"""Baselines that look the answer up in the training part, or draw a straight line through it.
 
-    analogue      û(a) = the mean answer of the k training inputs nearest to a
-    regression    û(a) = ū + Σ_j w_j ⟨p_j, a − ā⟩      p_j the strongest patterns of the inputs
+    analogue            steady: the mean answer of the k training inputs nearest to the input
+    regression          steady: û(a) = ū + Σ_j w_j ⟨p_j, a − ā⟩, p_j the inputs' strongest patterns
+    nearest-trajectory  the future of the training trajectory nearest to the frames shown
+    blended-trajectories  Σ_i w_i · the futures of the k nearest, Σ_i w_i = 1, the weights that
+                        blend their first frames into the frames shown
 
-For steady data, where one frame is given and one asked for.  Both see the whole field.  How many
-neighbours or patterns are used is chosen on training samples that the guess has not seen.
+All see the whole field.  How many neighbours or patterns are used is chosen on training samples
+that the guess has not seen.  Data of few degrees of freedom are solved by these: look here before
+believing that a model has learned an equation.
 """
 
 from __future__ import annotations
@@ -20,16 +24,22 @@ from fino.data.dataset import Dataset, Part
 from fino.grid import Grid
 from fino.shapes import Field, Trajectory
 
-__all__ = ["Analogue", "Regression"]
+__all__ = ["Analogue", "BlendedTrajectories", "NearestTrajectory", "Regression"]
 
 #: Training samples that are looked at; the eigenvectors of the regression cost their cube.
 _LOOKED_UP = 4096
 _REGRESSED = 2048
 
-#: Neighbours and patterns that are tried, and training samples that judge the neighbours.
+#: Neighbours and patterns that are tried, and training samples that choose their number.
 _NEIGHBOURS = (1, 2, 4, 8, 16, 32, 64)
 _PATTERNS = 128
-_JUDGES = 256
+_TRIALS = 256
+
+#: Values of the frames shown that trajectories are compared by, neighbours that are blended, and
+#: the ridge that keeps the weights of like neighbours small.
+_COMPARED = 8192
+_BLENDED = (2, 3, 4, 6, 8, 12, 16)
+_RIDGE = 1e-6
 
 #: Patterns weaker than this share of the strongest are rounding.
 _FAINTEST = 1e-10
@@ -52,13 +62,13 @@ class Analogue:
         if not data.steady or len(data.train) < 2:
             return None
         inputs, answers = _pairs(data.train, _LOOKED_UP)
-        judges = _spread(len(inputs), _JUDGES)
-        apart = torch.cdist(inputs[judges], inputs)
-        apart[torch.arange(len(judges)), judges] = torch.inf
+        trials = _spread(len(inputs), _TRIALS)
+        apart = torch.cdist(inputs[trials], inputs)
+        apart[torch.arange(len(trials)), trials] = torch.inf
         tried = [k for k in _NEIGHBOURS if k < len(inputs)]
         near = apart.topk(tried[-1], largest=False).indices
         errors = [
-            _error(_means(answers, near[:, :k]).flatten(1), answers[judges].flatten(1))
+            _error(_means(answers, near[:, :k]).flatten(1), answers[trials].flatten(1))
             for k in tried
         ]
         return cls(data.grid, inputs, answers, tried[errors.index(min(errors))])
@@ -111,6 +121,144 @@ class Regression:
     def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
         """(b, 1, c, *space) → (b, steps, c, *space)"""
         return _repeated(self(history), steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """Training trajectories by the frames that are shown, and how to read their futures.
+
+    `features` are some values of the shown frames (n, values), each field in its own spread.
+    """
+
+    part: Part
+    samples: tuple[int, ...]
+    shown: int
+    scale: Tensor
+    features: Tensor
+
+    @classmethod
+    def of(cls, data: Dataset, history: int) -> Library | None:
+        """The library of the train part; None where there is none to look into."""
+        if data.steady or len(data.train) < 2:
+            return None
+        shown = data.task(history).shown
+        samples = tuple(_spread(len(data.train), _LOOKED_UP).tolist())
+        first = data.train.read(samples[:16], 0, shown)
+        over = (0, 1, *range(3, first.dim()))
+        scale = first.std(dim=over).clamp_min(1e-30).view(-1, *[1] * data.grid.dims)
+        features = [_thinned(data.train.read([i], 0, shown) / scale, _COMPARED) for i in samples]
+        return cls(data.train, samples, shown, scale, torch.cat(features))
+
+    def describe(self, history: Trajectory) -> Tensor:
+        """The features of a history from the first frame on: (b, K, c, *space) → (b, values)."""
+        if history.shape[1] < self.shown:
+            raise ValueError(
+                f"A lookup compares the first {self.shown} frames, got {history.shape[1]}."
+            )
+        return _thinned(history[:, : self.shown] / self.scale.to(history), _COMPARED)
+
+    def futures(self, chosen: Tensor, start: int, steps: int) -> Trajectory:
+        """Frames start … start + steps of some of the trajectories: (k, steps, c, *space)."""
+        frames = self.part.frames
+        if start + steps > frames:
+            raise ValueError(
+                f"The training trajectories have {frames} frames and cannot be looked up for "
+                f"{steps} steps after the first {start}. Ask for at most {frames - start}."
+            )
+        return self.part.read([self.samples[i] for i in chosen.tolist()], start, steps)
+
+
+@dataclass(frozen=True, eq=False)
+class NearestTrajectory:
+    """The future of the training trajectory that began most alike."""
+
+    title: ClassVar[str] = "the future of the nearest training trajectory"
+    grid: Grid
+    library: Library
+    history: int
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> NearestTrajectory | None:
+        library = Library.of(data, history)
+        return None if library is None else cls(data.grid, library, library.shown)
+
+    def __call__(self, history: Trajectory) -> Field:
+        return self.trajectory(history, 1)[:, 0]
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
+        """(b, K, c, *space) from the first frame on → (b, steps, c, *space)"""
+        features = self.library.features.to(history)
+        nearest = [(features - own).norm(dim=1).argmin() for own in self.library.describe(history)]
+        chosen = torch.stack(nearest)
+        return self.library.futures(chosen, history.shape[1], steps).to(history)
+
+
+@dataclass(frozen=True, eq=False)
+class BlendedTrajectories:
+    """The futures of the trajectories that began most alike, blended as their pasts are."""
+
+    title: ClassVar[str] = "the futures of the nearest training trajectories, blended"
+    grid: Grid
+    library: Library
+    neighbours: int
+    history: int
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> BlendedTrajectories | None:
+        """As many neighbours as predict the last frame of other training trajectories best."""
+        library = Library.of(data, history)
+        if library is None or len(library.samples) <= _BLENDED[0]:
+            return None
+        tried = [k for k in _BLENDED if k < len(library.samples)]
+        trials = _spread(len(library.samples), min(_TRIALS, 48))
+        last = data.frames - 1
+        errors = torch.zeros(len(tried), dtype=torch.float64)
+        for i in trials.tolist():
+            apart = (library.features - library.features[i]).norm(dim=1)
+            apart[i] = torch.inf
+            near = apart.topk(tried[-1], largest=False).indices
+            truth = library.futures(torch.tensor([i]), last, 1).flatten(1)
+            ends = library.futures(near, last, 1).flatten(1)
+            for place, k in enumerate(tried):
+                weights = _blend(library.features[i], library.features[near[:k]])
+                errors[place] += _error((weights.to(ends) @ ends[:k])[None], truth)
+        return cls(data.grid, library, tried[int(errors.argmin())], library.shown)
+
+    def __call__(self, history: Trajectory) -> Field:
+        return self.trajectory(history, 1)[:, 0]
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
+        """(b, K, c, *space) from the first frame on → (b, steps, c, *space)"""
+        features = self.library.features.to(history)
+        answers = []
+        for own in self.library.describe(history):
+            near = (features - own).norm(dim=1).topk(self.neighbours, largest=False).indices
+            weights = _blend(own, features[near])
+            futures = self.library.futures(near, history.shape[1], steps).to(history)
+            answers.append(torch.tensordot(weights.to(futures), futures, dims=1))
+        return torch.stack(answers)
+
+
+def _blend(own: Tensor, others: Tensor) -> Tensor:
+    """The weights that blend k others into one's own features, their sum one: (k,).
+
+    min_w ‖ x − Σ w_i x_i ‖² + ridge · mean distance² · |w|²        Σ w_i = 1
+    """
+    apart = (others - own).double()
+    gram = apart @ apart.T
+    size = float(gram.diagonal().mean())
+    if size == 0:  # all of them are the same
+        return torch.full((len(gram),), 1 / len(gram), dtype=gram.dtype)
+    held = gram / size + _RIDGE * torch.eye(len(gram), dtype=gram.dtype)
+    weights = torch.linalg.solve(held, torch.ones(len(gram), dtype=gram.dtype))
+    return weights / weights.sum()
+
+
+def _thinned(u: Tensor, most: int) -> Tensor:
+    """At most so many values of each sample, spread evenly: (b, …) → (b, values)."""
+    flat = u.flatten(1)
+    # Never a multiple of two, or the values would stand in columns.
+    return flat[:, :: max(1, -(-flat.shape[1] // most)) | 1]
 
 
 def _pairs(part: Part, most: int) -> tuple[Tensor, Tensor]:

@@ -1,25 +1,20 @@
-"""Trained models that come with the package, by name; they work without a network.
-
-    model = fino.pretrained("shallow-water")
-    data  = PRETRAINED["shallow-water"].test_data(samples=2)
-    u     = fino.rollout(model, data.test[0].history, steps=91)
+"""Trained models that come with the package: where they lie, their cards, and their test data.
 
     weights/NAME/
       model.safetensors, config.json    as fino.save writes them
       card.json                         data, recipe, scores, cost, reach, known limits
       scores.json                       all that `fino evaluate` measured
 
-The table is what lies in the folder: a name is there if its folder is.  Test data are not
-shipped but solved again: a sample is a pure function of the card's settings, its seed and its
-number, so the test part can be made without the rest.
+The table of names is what lies in the folder; `fino.PRETRAINED` opens each as a run.  Test data
+are not shipped but solved again: a sample is a pure function of the card's settings, its seed and
+its number, so the test part can be made without the rest.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,29 +25,24 @@ from fino.data.dataset import Dataset
 from fino.data.frames import ArrayFrames
 from fino.data.generate import Plan, plan, shard_size
 from fino.data.split import Split
-from fino.model.emulator import Emulator
-from fino.model.store import load
 from fino.pde import PROBLEMS
-from fino.settings import did_you_mean
 
 __all__ = [
     "CARD",
     "FORMAT",
-    "PRETRAINED",
-    "SHELF",
-    "Pretrained",
-    "near_name",
-    "on_shelf",
+    "WEIGHTS",
     "plan_again",
-    "pretrained",
-    "solved",
+    "pretrained_names",
+    "read_card",
+    "solve_samples",
+    "solve_test_part",
 ]
 
 FORMAT = "fino pretrained 1"
 CARD = "card.json"
 
 #: Where the folders lie.
-SHELF = Path(__file__).parent / "weights"
+WEIGHTS = Path(__file__).parent / "weights"
 
 #: Data that cannot be solved again, and the files to give instead.
 _MEASURED = {
@@ -64,89 +54,45 @@ _MEASURED = {
 _PARTS = ("title", "date", "data", "recipe", "scores", "cost", "reach", "versions", "limits")
 
 
-@dataclass(frozen=True)
-class Pretrained:
-    """A trained model on the shelf: its folder and its card."""
-
-    name: str
-    folder: Path
-
-    @cached_property
-    def card(self) -> dict[str, Any]:
-        """What `card.json` says, or one line about what is wrong with it."""
-        return _read_card(self.folder / CARD)
-
-    @property
-    def title(self) -> str:
-        """The card in a line: what it solves, how well, how far it sees."""
-        card = self.card
-        error, cells = card["scores"]["nrmse"]["value"], card["reach"]["cells"]
-        reach = f"{cells[0]} cells" if cells[0] is not None else "the whole field"
-        return f"{card['title']}: nRMSE {error:.3g}, sees {reach}"
-
-    @property
-    def data(self) -> Card:
-        """The card of the data that it was trained on."""
-        return Card(**self.card["data"]["card"])
-
-    def load(self) -> Emulator:
-        """The model, every byte checked."""
-        return load(self.folder).eval()
-
-    def test_data(
-        self, samples: int | None = None, progress: Callable[[float], None] | None = None
-    ) -> Dataset:
-        """The first so many test samples, or all, solved again; there are no other parts."""
-        card = self.data
-        assert card.split is not None
-        if card.name not in PROBLEMS or card.seed is None:
-            files = _MEASURED.get(card.name, "the file that it was trained on")
-            raise ValueError(
-                f"The data of '{self.name}' cannot be solved again. Pass them with --data: {files}."
-            )
-        if samples is not None and samples < 1:
-            raise ValueError(f"samples should be a positive number, got {samples}.")
-        return solved(plan_again(card), card.split.samples("test")[:samples], progress)
+def pretrained_names() -> list[str]:
+    """The name of every folder that has a card."""
+    return sorted(path.parent.name for path in WEIGHTS.glob(f"[!.]*/{CARD}"))
 
 
-class _Shelf(Mapping[str, Pretrained]):
-    """Every folder on the shelf that has a card."""
-
-    def __getitem__(self, name: str) -> Pretrained:
-        if name not in list(self):
-            raise ValueError(f"There is no pretrained model '{name}'. {_hint(name, list(self))}")
-        return Pretrained(name, SHELF / name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in list(self)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(path.parent.name for path in SHELF.glob(f"[!.]*/{CARD}")))
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+def read_card(path: Path) -> dict[str, Any]:
+    """What `card.json` says, or one line about what is wrong with it."""
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise ValueError(f"{path} is damaged: it is not JSON. Install fino again.") from None
+    if not isinstance(card, dict) or card.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a card of a pretrained model that this fino reads.")
+    missing = [part for part in _PARTS if part not in card]
+    missing += [m for m in ("rmse", "nrmse") if m not in card.get("scores", {})]
+    if missing:
+        raise ValueError(f"{path} is damaged: it has no {missing[0]}. Install fino again.")
+    return card
 
 
-PRETRAINED: Mapping[str, Pretrained] = _Shelf()
+def solve_test_part(
+    card: Card,
+    name: str,
+    samples: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Dataset:
+    """The first so many test samples of a data card, or all, solved again; no other parts.
 
-
-def pretrained(name: str) -> Emulator:
-    """A trained model that came with the package: `fino list pretrained` shows the names."""
-    return PRETRAINED[name].load()
-
-
-def on_shelf(place: object) -> Pretrained | None:
-    """The pretrained model of that name; nothing if there is a file or folder of that name."""
-    if not isinstance(place, str | Path) or Path(place).exists():
-        return None
-    name = str(place)
-    return Pretrained(name, SHELF / name) if name in PRETRAINED else None
-
-
-def near_name(place: object, otherwise: str) -> str:
-    """A hint for a place where nothing is: the model whose name is close to it, or `otherwise`."""
-    near = did_you_mean(str(place), list(PRETRAINED))
-    return near if near.startswith("Did") else otherwise
+    `name` is the model that asks, for the message where the data were measured, not solved.
+    """
+    assert card.split is not None
+    if card.name not in PROBLEMS or card.seed is None:
+        files = _MEASURED.get(card.name, "the file that it was trained on")
+        raise ValueError(
+            f"The data of '{name}' cannot be solved again. Pass them with --data: {files}."
+        )
+    if samples is not None and samples < 1:
+        raise ValueError(f"samples should be a positive number, got {samples}.")
+    return solve_samples(plan_again(card), card.split.samples("test")[:samples], progress)
 
 
 def plan_again(card: Card, **changes: Any) -> Plan:
@@ -169,7 +115,7 @@ def plan_again(card: Card, **changes: Any) -> Plan:
     return replace(again, card=again.card.changed(history=card.history))
 
 
-def solved(
+def solve_samples(
     again: Plan, samples: tuple[int, ...], progress: Callable[[float], None] | None = None
 ) -> Dataset:
     """Only these samples of a plan, as a test part with nothing beside it."""
@@ -187,27 +133,9 @@ def solved(
 
 
 def _ranges(samples: tuple[int, ...], size: int) -> Iterator[tuple[int, int]]:
-    """Runs of neighbours, none longer than is solved at once."""
+    """Stretches of neighbours, none longer than is solved at once."""
     start = samples[0]
     for here, after in zip(samples, (*samples[1:], None), strict=True):
         if after != here + 1 or here + 1 - start == size:
             yield start, here + 1
             start = after if after is not None else here
-
-
-def _read_card(path: Path) -> dict[str, Any]:
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise ValueError(f"{path} is damaged: it is not JSON. Install fino again.") from None
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a card of a pretrained model that this fino reads.")
-    missing = [part for part in _PARTS if part not in card]
-    missing += [m for m in ("rmse", "nrmse") if m not in card.get("scores", {})]
-    if missing:
-        raise ValueError(f"{path} is damaged: it has no {missing[0]}. Install fino again.")
-    return card
-
-
-def _hint(name: str, known: list[str]) -> str:
-    return did_you_mean(name, known) if known else "There are none in this installation."

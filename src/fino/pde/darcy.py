@@ -14,176 +14,105 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fino.grid import Grid
-from fino.pde.elliptic import relaxed, steady
-from fino.pde.initial import released_rows
-from fino.pde.integrate import intervals, march
-from fino.pde.problem import Array, Progress
+from fino.pde.initial import check_released
+from fino.pde.problem import Array, Initial, Points, Problem, check_boundary
 from fino.pde.threefry import key_of, split, uniform
-from fino.settings import Settings
 from fino.streams import numpy_stream
 
-__all__ = [
-    "MEAN_OF_BUMPS",
-    "RELEASED",
-    "Darcy",
-    "DarcySettings",
-    "RelaxingDarcySettings",
-    "batch_threshold",
-    "bumps",
-]
+__all__ = ["MEAN_OF_BUMPS", "Darcy", "RelaxingDarcy", "batch_threshold"]
 
 #: Samples in PDEBench's file, made in batches from the seeds 2020, 2021, …
-RELEASED = 10_000
-BATCH = 200
-FIRST_SEED = 2020
-REFERENCE_POINTS = 128
+_RELEASED = 10_000
+_BATCH = 200
+_FIRST_SEED = 2020
+_REFERENCE_POINTS = 128
 
-BUMPS = 5
-WIDEST = 0.5
+_BUMPS = 5
+_WIDEST = 0.5
 #: The mean over the square and over all bumps, 10 ∫₀^½ f(s)² ds for
 #: f(s) = √(πs) erf(1/√s) − s(1 − e^(−1/s)).  The released batches scatter around it by 0.023.
 MEAN_OF_BUMPS = 1.852145
 
 
-class DarcySettings(Settings):
-    """The rock, the push and the grid."""
-
-    points: int = Field(128, ge=4)
-    beta: float = 1.0
-    #: ν where the bumps are high and where they are low.
-    high: float = Field(1.0, gt=0)
-    low: float = Field(0.1, gt=0)
-    #: How high is high, for our own samples; PDEBench takes the mean of each batch of 200.
-    threshold: float = MEAN_OF_BUMPS
-    #: "pdebench" repeats the rocks of the released file.
-    initial: Literal["ours", "pdebench"] = "ours"
-    #: The residual that is left, relative to the push.
-    tolerance: float = Field(1e-10, ge=1e-12, le=1e-2)
-
-
-class RelaxingDarcySettings(DarcySettings):
-    """The same, with a start to relax from and the time to stop at."""
-
-    #: The range of the uniform level to start from.
-    start: tuple[float, float] = (0.1, 10.0)
-    stop: float = Field(1.75, gt=0)
-
-    @model_validator(mode="after")
-    def _range_is_a_range(self) -> RelaxingDarcySettings:
-        low, high = self.start
-        if not low <= high:
-            raise ValueError(f"Setting 'start' should be (low, high), got {(low, high)}.")
-        return self
-
-
-class Darcy:
+class Darcy(Problem):
     """Flow through a block of two kinds of rock: from the rock's ν to the pressure u."""
 
-    fields: tuple[str, ...] = ("u",)
-    inputs: tuple[str, ...] = ("nu",)
-    units: tuple[str, ...] = ("1",)
-    symmetries: tuple[str, ...] = ("flip", "rotate")
+    name = "darcy"
+    title = "Darcy flow"
+    equation = "−∇·(ν∇u) = β"
+    fields = ("u",)
+    inputs = ("nu",)
+    units = ("1",)
+    symmetries = ("flip", "rotate")
     steady = True
 
-    def __init__(self, relaxing: bool = False) -> None:
-        self.relaxing = relaxing
-        self.name = "darcy-pdebench" if relaxing else "darcy"
-        self.title = "Darcy flow" + (", still relaxing, as in PDEBench" if relaxing else "")
-        self.equation = "uₜ = ∇·(ν∇u) + β" if relaxing else "−∇·(ν∇u) = β"
-        self.settings: type[Settings] = RelaxingDarcySettings if relaxing else DarcySettings
+    points: Points = 128
+    beta: float = 1.0
+    """Source β, the same everywhere; PDEBench has 0.01 to 100."""
+    high: float = Field(1.0, gt=0)
+    """ν where the bumps are high."""
+    low: float = Field(0.1, gt=0)
+    """ν where the bumps are low."""
+    threshold: float = MEAN_OF_BUMPS
+    """Sum of bumps that divides high from low, for our own samples."""
+    initial: Initial = "ours"
+    tolerance: float = Field(1e-10, ge=1e-12, le=1e-2)
+    """Residual that is left, relative to the source."""
 
-    def grid(self, settings: Any) -> Grid:
-        return Grid((settings.points,) * 2, ((0.0, 1.0),) * 2, ("dirichlet", "dirichlet"))
+    @property
+    def grid(self) -> Grid:
+        return Grid((self.points,) * 2, ((0.0, 1.0),) * 2, ("dirichlet", "dirichlet"))
 
-    def times(self, settings: Any) -> Array:
-        """Two frames, the input and the output; only the relaxing variant has a real time."""
-        return np.array([0.0, settings.stop if self.relaxing else 1.0])
+    @property
+    def times(self) -> Array:
+        """Two frames, the input and the output; there is no time between them."""
+        return np.array([0.0, 1.0])
 
-    def draw(self, settings: Any, grid: Grid, seed: int, samples: Sequence[int]) -> Array:
-        """The rock ν, and the start u if it is to relax: (b, 1 or 2, *space)."""
-        state = np.empty((len(samples), 2 if self.relaxing else 1, *grid.points))
-        if settings.initial == "pdebench":
-            released_rows(seed, samples, RELEASED)
+    def draw(self, grid: Grid, seed: int, samples: Sequence[int]) -> Array:
+        """The rock ν: (b, 1, *space)."""
+        state = np.empty((len(samples), 1, *grid.points))
+        if self.initial == "pdebench":
+            check_released(seed, samples, _RELEASED)
         for row, sample in enumerate(samples):
-            if settings.initial == "pdebench":
-                centres, widths, level = _released(int(sample))
+            if self.initial == "pdebench":
+                centres, widths, level = _released_bumps(int(sample))
             else:
-                centres, widths = _ours(numpy_stream(seed, "darcy", int(sample)))
-                level = settings.threshold
-            rock = bumps(grid, centres, widths) > level
-            state[row, 0] = np.where(rock, settings.high, settings.low)
-            if self.relaxing:
-                state[row, 1] = _start(settings, seed, int(sample))
+                centres, widths = _draw_bumps(numpy_stream(seed, "darcy", int(sample)))
+                level = self.threshold
+            rock = _sum_bumps(grid, centres, widths) > level
+            state[row, 0] = np.where(rock, self.high, self.low)
         return state
 
-    def solve(
-        self,
-        settings: Any,
-        grid: Grid,
-        initial: Array,
-        times: Array,
-        progress: Progress | None = None,
-    ) -> Array:
-        """[ν, u]; further times, if any, give u again, later."""
-        if grid.boundary != ("dirichlet", "dirichlet"):
-            raise ValueError(
-                "The Darcy solver needs zero outside, boundary 'dirichlet' on both axes, "
-                f"got {grid.boundary}."
-            )
-        if not (initial[:, 0] > 0).all():
+    def integrate(self, grid: Grid, start: Array, times: Array) -> Array:
+        """[ν, u]; further times, if any, give u again."""
+        check_boundary(grid, "dirichlet", "The Darcy solver needs zero outside")
+        if not (start[:, 0] > 0).all():
             raise ValueError("The Darcy solver needs a positive ν everywhere.")
-        gaps = intervals(times)
-        frames = np.empty((len(initial), len(times), 1, *grid.points))
-        source = np.full(grid.points, settings.beta)
+        from fino.pde.elliptic import solve_steady
 
-        def one(row: int) -> None:
-            nu = frames[row, 0, 0] = initial[row, 0]
-            goal = steady(nu, source, grid.spacing, settings.tolerance)
-            if not self.relaxing:
-                frames[row, 1:, 0] = goal
-                return
-            left = initial[row, 1] - goal
-            for frame, gap in enumerate(gaps, start=1):
-                left = relaxed(nu, left, grid.spacing, gap, settings.tolerance)
-                frames[row, frame, 0] = goal + left
-
-        march(one, len(initial), progress)
+        frames = np.empty((len(start), len(times), 1, *grid.points))
+        source = np.full(grid.points, self.beta)
+        for state, saved in zip(start, frames, strict=True):
+            saved[0] = state[:1]
+            saved[1:] = solve_steady(state[0], source, grid.spacing, self.tolerance)
         return frames
 
-    def state(self, settings: Any, grid: Grid, frame: Array) -> Array | None:
-        """The rock, if the frame is one; the start of a relaxation cannot be known."""
-        return None if self.relaxing else frame
+    @property
+    def solver(self) -> str:
+        return (
+            "five-point fluxes, mean of ν on faces, zero half a cell outside; "
+            f"conjugate gradients with sine transforms to {self.tolerance:g}, float64"
+        )
 
-    def speed(self, settings: Any) -> float | None:
-        """None: every cell feels every other."""
-        return None
-
-    def solver(self, settings: Any) -> str:
-        flux = "five-point fluxes, mean of ν on faces, zero half a cell outside"
-        solve = f"conjugate gradients with sine transforms to {settings.tolerance:g}, float64"
-        if self.relaxing:
-            return f"{flux}; {solve}; exp(−At) by Chebyshev expansion to {settings.tolerance:g}"
-        return f"{flux}; {solve}"
-
-    def flaws(self, settings: Any) -> tuple[str, ...]:
+    @property
+    def flaws(self) -> tuple[str, ...]:
         notes = ["u vanishes half a cell outside the domain, as in PDEBench, not on its edge."]
-        if self.relaxing:
-            notes.append(
-                "u is not steady: the part of the unknown start that is left at t = 1.75 is 2.5 % "
-                "of u on average and up to 29 %. A function of ν can know its mean and no more, "
-                "which leaves an nRMSE of 0.018."
-            )
-            notes.append(
-                "The start is a uniform level; PDEBench's small ripples on it are left out, as "
-                "they decay long before the saved frame."
-            )
-        if settings.initial == "ours":
+        if self.initial == "ours":
             notes.append(
                 "ν is high where the bumps exceed one fixed level, the mean of their "
                 "distribution; PDEBench takes the mean of each batch of 200 samples."
@@ -191,7 +120,80 @@ class Darcy:
         return tuple(notes)
 
 
-def bumps(grid: Grid, centres: Array, widths: Array) -> Array:
+class RelaxingDarcy(Darcy):
+    """Darcy flow on its way from a uniform start to the steady state, as PDEBench saved it."""
+
+    name = "darcy-pdebench"
+    title = "Darcy flow, still relaxing, as in PDEBench"
+    equation = "uₜ = ∇·(ν∇u) + β"
+    description = Darcy.description
+
+    start: tuple[float, float] = (0.1, 10.0)
+    """Range (low, high) of the uniform level of u to start from."""
+    stop: float = Field(1.75, gt=0)
+    """Time at which u is saved."""
+
+    @model_validator(mode="after")
+    def _range_is_a_range(self) -> RelaxingDarcy:
+        low, high = self.start
+        if not low <= high:
+            raise ValueError(f"Setting 'start' should be (low, high), got {(low, high)}.")
+        return self
+
+    @property
+    def times(self) -> Array:
+        return np.array([0.0, self.stop])
+
+    def draw(self, grid: Grid, seed: int, samples: Sequence[int]) -> Array:
+        """The rock ν and the uniform start u: (b, 2, *space)."""
+        state = np.repeat(super().draw(grid, seed, samples), 2, axis=1)
+        for row, sample in enumerate(samples):
+            state[row, 1] = self._draw_level(seed, int(sample))
+        return state
+
+    def _draw_level(self, seed: int, sample: int) -> float:
+        low, high = self.start
+        if self.initial == "pdebench":
+            batch, row = divmod(sample, _BATCH)
+            return float(uniform(key_of(_FIRST_SEED + batch), _BATCH, [row], low, high)[0])
+        return float(numpy_stream(seed, self.name, sample).uniform(low, high))
+
+    def integrate(self, grid: Grid, start: Array, times: Array) -> Array:
+        """[ν, u]; further times, if any, give u later."""
+        from fino.pde.elliptic import relax
+
+        frames = super().integrate(grid, start, times)
+        for (nu, level), saved in zip(start, frames, strict=True):
+            goal = saved[1, 0].copy()
+            left = level - goal
+            for frame, gap in enumerate(np.diff(times), 1):
+                left = relax(nu, left, grid.spacing, gap, self.tolerance)
+                saved[frame, 0] = goal + left
+        return frames
+
+    def state(self, grid: Grid, frame: Array) -> Array | None:
+        """None: a saved frame is the rock or the pressure, and never tells both."""
+        return None
+
+    @property
+    def solver(self) -> str:
+        return f"{super().solver}; exp(−At) by Chebyshev expansion to {self.tolerance:g}"
+
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        first, *rest = super().flaws
+        return (
+            first,
+            "u is not steady: the part of the unknown start that is left at t = 1.75 is 2.5 % "
+            "of u on average and up to 29 %. A function of ν can know its mean and no more, "
+            "which leaves an nRMSE of 0.018.",
+            "The start is a uniform level; PDEBench's small ripples on it are left out, as "
+            "they decay long before the saved frame.",
+            *rest,
+        )
+
+
+def _sum_bumps(grid: Grid, centres: Array, widths: Array) -> Array:
     """Σ exp(−((x − xₘ)² + (y − yₘ)²)/sₘ) for centres (2, m) and widths (m): → (*space)."""
     x, y = (
         np.exp(-((along[None, :] - centre[:, None]) ** 2) / widths[:, None])
@@ -203,30 +205,21 @@ def bumps(grid: Grid, centres: Array, widths: Array) -> Array:
 @lru_cache(maxsize=64)
 def batch_threshold(batch: int) -> float:
     """The mean of all bumps of one released batch, which divides high from low."""
-    cells = (np.arange(REFERENCE_POINTS) + 0.5) / REFERENCE_POINTS
+    cells = (np.arange(_REFERENCE_POINTS) + 0.5) / _REFERENCE_POINTS
     centres, widths = _batch(batch)
     x, y = np.exp(-((cells - centres[..., None]) ** 2) / widths[..., None]).mean(-1)
     return float((x * y).sum(-1).mean())
 
 
-def _ours(stream: np.random.Generator) -> tuple[Array, Array]:
+def _draw_bumps(stream: np.random.Generator) -> tuple[Array, Array]:
     """Centres and widths of one sample of our own."""
     # a width of zero would divide by zero; 1 − U is never zero
-    return stream.random((2, BUMPS)), WIDEST * (1 - stream.random(BUMPS))
+    return stream.random((2, _BUMPS)), _WIDEST * (1 - stream.random(_BUMPS))
 
 
-def _start(settings: Any, seed: int, sample: int) -> float:
-    """The level that one sample relaxes from."""
-    low, high = settings.start
-    if settings.initial == "pdebench":
-        batch, row = divmod(sample, BATCH)
-        return float(uniform(key_of(FIRST_SEED + batch), BATCH, [row], low, high)[0])
-    return float(numpy_stream(seed, "darcy-pdebench", sample).uniform(low, high))
-
-
-def _released(sample: int) -> tuple[Array, Array, float]:
+def _released_bumps(sample: int) -> tuple[Array, Array, float]:
     """Centres, widths and threshold of one released sample."""
-    batch, row = divmod(sample, BATCH)
+    batch, row = divmod(sample, _BATCH)
     centres, widths = _batch(batch)
     return centres[:, row], widths[row], batch_threshold(batch)
 
@@ -234,11 +227,11 @@ def _released(sample: int) -> tuple[Array, Array, float]:
 @lru_cache(maxsize=4)
 def _batch(batch: int) -> tuple[Array, Array]:
     """Centres (2, 200, 5) and widths (200, 5) of one released batch."""
-    first = key_of(FIRST_SEED + batch)
+    first = key_of(_FIRST_SEED + batch)
     second = split(first)[0]
     third = split(second)[0]
-    shape, size = (BATCH, BUMPS), BATCH * BUMPS
+    shape, size = (_BATCH, _BUMPS), _BATCH * _BUMPS
     centres = np.stack([uniform(key, size).reshape(shape) for key in (first, second)])
     # 23 random bits can all be zero; the narrowest bump then covers no cell
-    widths = np.maximum(WIDEST * uniform(third, size).reshape(shape), 1e-12)
+    widths = np.maximum(_WIDEST * uniform(third, size).reshape(shape), 1e-12)
     return centres, widths

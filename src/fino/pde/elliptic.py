@@ -5,9 +5,9 @@
 ν_face is the mean of the two cells, and beyond the edge ν repeats while u is zero in the cell
 outside: PDEBench's discretisation, in which u vanishes half a cell outside the domain.
 
-`steady` inverts A by conjugate gradients; the sine transform inverts the operator with ν = 1
+`solve_steady` inverts A by conjugate gradients; the sine transform inverts the operator with ν = 1
 exactly, so the number of iterations depends on the contrast of ν but not on the grid.
-`relaxed` multiplies by exp(−A·t) with Chebyshev polynomials: a few thousand cheap sweeps with a
+`relax` multiplies by exp(−A·t) with Chebyshev polynomials: a few thousand cheap sweeps with a
 known error, where time steps would take hundreds of thousands.
 """
 
@@ -16,12 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numba import njit
 
 from fino.pde.problem import Array
 
-__all__ = ["apply", "chebyshev_weights", "faces", "relaxed", "steady"]
+__all__ = ["apply", "chebyshev_weights", "faces", "relax", "solve_steady"]
 
 _MOST_ITERATIONS = 10_000
+
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
 def faces(nu: Array, spacing: tuple[float, ...]) -> tuple[Array, Array]:
@@ -40,7 +43,9 @@ def apply(sides: tuple[Array, Array], u: Array) -> Array:
     return -np.diff(down, axis=0) - np.diff(right, axis=1)
 
 
-def steady(nu: Array, source: Array, spacing: tuple[float, ...], tolerance: float = 1e-10) -> Array:
+def solve_steady(
+    nu: Array, source: Array, spacing: tuple[float, ...], tolerance: float = 1e-10
+) -> Array:
     """The u with A u = source, until the residual is `tolerance` of the source: (n0, n1)."""
     sides, precondition = faces(nu, spacing), _inverse_laplacian(nu.shape, spacing)
     u, residual = np.zeros(nu.shape), np.array(source, dtype=np.float64)
@@ -63,12 +68,10 @@ def steady(nu: Array, source: Array, spacing: tuple[float, ...], tolerance: floa
     )
 
 
-def relaxed(
+def relax(
     nu: Array, u: Array, spacing: tuple[float, ...], t: float, tolerance: float = 1e-10
 ) -> Array:
     """exp(−A t) u, to `tolerance` of the largest value of u: (n0, n1) → (n0, n1)."""
-    from fino.pde.relaxation import expand
-
     between_rows, between_columns = faces(nu, spacing)
     # no row of A sums to more than this in absolute value, so neither does an eigenvalue
     across_rows = between_rows[1:] + between_rows[:-1]
@@ -76,7 +79,7 @@ def relaxed(
     largest = 2 * float((across_rows + across_columns).max())
     weights = chebyshev_weights(0.5 * largest * t, tolerance)
     total = np.zeros(nu.shape)
-    expand(np.pad(u, 1), between_rows, between_columns, 2 / largest, weights, total)
+    _expand(np.pad(u, 1), between_rows, between_columns, 2 / largest, weights, total)
     return total
 
 
@@ -92,6 +95,57 @@ def chebyshev_weights(tau: float, tolerance: float) -> Array:
     weights[0] /= 2
     left_out = np.cumsum(np.abs(weights)[::-1])[::-1]
     return weights[: max(2, int(np.count_nonzero(left_out > tolerance)))]
+
+
+@_compiled
+def _recur(
+    now: Array,
+    before: Array,
+    between_rows: Array,
+    between_columns: Array,
+    scale: float,
+    factor: float,
+    weight: float,
+    total: Array,
+) -> None:
+    """before ← factor·B now − (factor − 1)·before, and add it to the total.
+
+    The fields carry a rim of zeros, the value outside.  A factor of two continues the
+    recurrence, a factor of one begins it.
+    """
+    for i in range(total.shape[0]):
+        for j in range(total.shape[1]):
+            here = now[i + 1, j + 1]
+            image = between_rows[i, j] * (here - now[i, j + 1])
+            image += between_rows[i + 1, j] * (here - now[i + 2, j + 1])
+            image += between_columns[i, j] * (here - now[i + 1, j])
+            image += between_columns[i, j + 1] * (here - now[i + 1, j + 2])
+            after = factor * (scale * image - here) - (factor - 1.0) * before[i + 1, j + 1]
+            before[i + 1, j + 1] = after
+            total[i, j] += weight * after
+
+
+@_compiled
+def _expand(
+    field: Array,
+    between_rows: Array,
+    between_columns: Array,
+    scale: float,
+    weights: Array,
+    total: Array,
+) -> None:
+    """total ← Σ weightsₖ Tₖ(B) field; the field (n0 + 2, n1 + 2) has a rim of zeros.
+
+    Tₖ₊₁ = 2 B Tₖ − Tₖ₋₁        B = scale·A − 1, with eigenvalues between −1 and 1
+    """
+    now, before = field, field.copy()
+    for i in range(total.shape[0]):
+        for j in range(total.shape[1]):
+            total[i, j] = weights[0] * field[i + 1, j + 1]
+    for k in range(1, weights.size):
+        factor = 1.0 if k == 1 else 2.0
+        _recur(now, before, between_rows, between_columns, scale, factor, weights[k], total)
+        now, before = before, now
 
 
 def _dot(a: Array, b: Array) -> float:

@@ -1,4 +1,6 @@
-"""An excitable medium marched with error control: Dormand and Prince's fifth-order method.
+"""FitzHugh and Nagumo's medium with error control: Dormand and Prince's fifth-order method.
+
+    uₜ = Dᵤ Δu + u − u³ − k − v,    vₜ = Dᵥ Δv + u − v
 
 The grid is coarse enough for an explicit method: the fastest mode decays at a rate of about
 8·D/Δx², only a few times the rate at which frames are saved.  Every step is compared with a
@@ -6,7 +8,7 @@ fourth-order one at no extra cost, and repeated if they differ by more than the 
 the white noise at the start gets small steps and the smooth field later gets large ones.
 J. R. Dormand, P. J. Prince, J. Comput. Appl. Math. 6 (1980) 19.
 
-Everything here is compiled; `evolve` is the door.
+Compiled by numba; `evolve` is the entry.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from fino.pde.problem import Array
 
 __all__ = ["evolve", "step"]
 
-compiled = njit(nogil=True, cache=True, error_model="numpy")
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 #: How each stage is put together from the slopes before it.  Row 5 is the step itself, and
 #: row 6 the step minus its fourth-order companion.
-WEIGHTS = np.array(
+_WEIGHTS = np.array(
     [
         [1 / 5, 0, 0, 0, 0, 0, 0],
         [3 / 40, 9 / 40, 0, 0, 0, 0, 0],
@@ -37,7 +39,7 @@ WEIGHTS = np.array(
 )
 
 
-@compiled
+@_compiled
 def _slope(y: Array, rate: Array, spread: Array, k: float) -> None:
     """Diffusion without flux through the edges, and the reaction: (2, n0, n1) → (2, n0, n1).
 
@@ -63,7 +65,7 @@ def _slope(y: Array, rate: Array, spread: Array, k: float) -> None:
             rate_v[i, j] += a - b
 
 
-@compiled
+@_compiled
 def _combine(y: Array, slopes: Array, row: int, dt: float, out: Array) -> None:
     """out = y + Δt·Σ weights·slopes, line by line so that a line stays in the nearest memory."""
     for k in range(y.shape[0]):
@@ -71,13 +73,13 @@ def _combine(y: Array, slopes: Array, row: int, dt: float, out: Array) -> None:
             for j in range(y.shape[2]):
                 out[k, i, j] = y[k, i, j]
             for s in range(7):
-                weight = dt * WEIGHTS[row, s]
+                weight = dt * _WEIGHTS[row, s]
                 if weight != 0.0:
                     for j in range(y.shape[2]):
                         out[k, i, j] += weight * slopes[s, k, i, j]
 
 
-@compiled
+@_compiled
 def step(y: Array, slopes: Array, spread: Array, k: float, dt: float, out: Array) -> None:
     """One step from y to `out`; slopes[0] is known before, slopes[6] is the next one's first."""
     for s in range(6):
@@ -85,7 +87,7 @@ def step(y: Array, slopes: Array, spread: Array, k: float, dt: float, out: Array
         _slope(out, slopes[s + 1], spread, k)
 
 
-@compiled
+@_compiled
 def _error(y: Array, out: Array, slopes: Array, dt: float, tolerance: float) -> float:
     """Root mean square of the step's error in units of the tolerance."""
     total = 0.0
@@ -94,14 +96,14 @@ def _error(y: Array, out: Array, slopes: Array, dt: float, tolerance: float) -> 
             for j in range(y.shape[2]):
                 difference = 0.0
                 for s in range(7):
-                    difference += WEIGHTS[6, s] * slopes[s, k, i, j]
+                    difference += _WEIGHTS[6, s] * slopes[s, k, i, j]
                 size = max(abs(y[k, i, j]), abs(out[k, i, j]))
                 ratio = dt * difference / (tolerance * (1.0 + size))
                 total += ratio * ratio
     return math.sqrt(total / y.size)
 
 
-@compiled
+@_compiled
 def _copy(source: Array, target: Array) -> None:
     for k in range(source.shape[0]):
         for i in range(source.shape[1]):
@@ -109,7 +111,7 @@ def _copy(source: Array, target: Array) -> None:
                 target[k, i, j] = source[k, i, j]
 
 
-@compiled
+@_compiled
 def evolve(
     start: Array,
     times: Array,
@@ -118,8 +120,8 @@ def evolve(
     fastest: float,
     tolerance: float,
     frames: Array,
-) -> int:
-    """Fill `frames` (t, 2, n0, n1) from `start` (2, n0, n1); return how many steps were tried.
+) -> None:
+    """Fill `frames` (t, 2, n0, n1) from `start` (2, n0, n1).
 
     `fastest` is about the greatest rate of change; the first step is a small part of it.  Where
     no step is small enough, as with numbers that are not finite, nothing more is filled in.
@@ -128,7 +130,7 @@ def evolve(
     _copy(start, y)
     _copy(start, frames[0])
     _slope(y, slopes[0], spread, k)
-    dt, before, tried = 0.1 / fastest, 1.0, 0
+    dt, before = 0.1 / fastest, 1.0
     for frame in range(1, times.size):
         rest = times[frame] - times[frame - 1]
         while rest > 0.0:
@@ -136,7 +138,6 @@ def evolve(
             trial = rest / steps
             step(y, slopes, spread, k, trial, out)
             error = _error(y, out, slopes, trial, tolerance) + 1e-10
-            tried += 1
             if error <= 1.0:
                 _copy(out, y)
                 _copy(slopes[6], slopes[0])
@@ -147,6 +148,5 @@ def evolve(
             elif trial * fastest > 1e-9:
                 dt = trial * max(0.2, 0.9 * error**-0.2)
             else:
-                return tried
+                return
         _copy(y, frames[frame])
-    return tried

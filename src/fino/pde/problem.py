@@ -1,73 +1,218 @@
-"""What every problem promises: initial conditions, a solver, and the facts about both.
+"""What every problem promises: parameters, initial conditions, a solver, and facts about them.
 
-A problem is one file with one final class and one line in `PROBLEMS`.  The solver takes any
-grid, so the same code makes the reference data and, on the data's own coarse grid, the
-classical baseline that a learned model has to beat.
+    problem = Advection(beta=2.0, points=256)
+    u = problem.solve()                                              # one sample, (1, t, c, *space)
+    u = problem.solve(initial=problem.draw(problem.grid, 0, range(8)))               # eight of them
+
+A problem is its settings: the fields of its class are the parameters of the equation, the grid
+and the initial conditions, and its methods read them from `self`.  The solver takes any grid, so
+the same code makes the reference data and, on the data's own coarse grid, the classical baseline.
 """
 
 from __future__ import annotations
 
+import math
+import os
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
 from fino.grid import Grid
 from fino.settings import Settings
 
-__all__ = ["Array", "Problem", "Progress"]
+__all__ = [
+    "MOST_STEPS",
+    "Array",
+    "Duration",
+    "Frames",
+    "Initial",
+    "Points",
+    "Problem",
+    "Progress",
+    "check_boundary",
+    "cores",
+    "steps_between",
+]
 
 Array = np.ndarray
 
 #: Called with the share of the work that is done, between 0 and 1.
 Progress = Callable[[float], None]
 
+#: More steps than this between two saved frames is a mistake in the settings.
+MOST_STEPS = 10_000_000
 
-class Problem(Protocol):
-    """A PDE with its data distribution, its solver and what is known about them.
+# Settings that several problems have.
+_points = "Cells along each axis; fewer are faster and coarser."
+_frames = "Saved frames, evenly spaced in time, the initial one among them."
+_initial = "'ours' draws any number of samples; 'pdebench' repeats those of the released file."
+Points = Annotated[int, Field(ge=4, le=2**20, description=_points)]
+Frames = Annotated[int, Field(ge=2, description=_frames)]
+Duration = Annotated[
+    float, Field(gt=0, allow_inf_nan=False, description="Time of the last saved frame.")
+]
+Initial = Annotated[Literal["ours", "pdebench"], Field(description=_initial)]
 
-    `state` is everything that the solver needs to go on, `fields` are the channels that are
-    saved: shallow water steps (h, hu, hv) and saves h.  `symmetries` hold for the equation;
-    "shift" among them means on a periodic grid, whatever the boundary setting allows.  A problem
-    with vectors among its fields has `directions` too: the axis of each, None for a scalar.
+
+class Problem(Settings):
+    """A PDE with its parameters, its initial conditions, its solver and what is known about them.
+
+    To add one, derive a class, say what it is (`name` … `units`), declare its settings with a
+    docstring below each, and write `grid`, `draw`, `integrate` and `solver`; then
+    `PROBLEMS["mine"] = Mine`.  What has a body here suits most problems.  Concrete problems are
+    final, except for a variant that adds settings or saves other fields.
+
+    The state is everything that the solver needs to go on, `fields` are the channels that are
+    saved: shallow water steps (h, hu, hv) and saves h.
     """
 
-    name: str
-    title: str
-    equation: str
-    fields: tuple[str, ...]
-    units: tuple[str, ...]
-    symmetries: tuple[str, ...]
-    steady: bool
-    settings: type[Settings]
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
-    def grid(self, settings: Any) -> Grid:
+    name: ClassVar[str]
+    title: ClassVar[str]
+    equation: ClassVar[str]
+    #: The class's own docstring on one line, for the card.
+    description: ClassVar[str] = ""
+    fields: ClassVar[tuple[str, ...]]
+    units: ClassVar[tuple[str, ...]]
+    #: What the fields of the first frame are called, if they are not the same.
+    inputs: ClassVar[tuple[str, ...]] = ()
+    #: Those of the equation; "shift" holds where the grid is periodic.
+    symmetries: ClassVar[tuple[str, ...]] = ()
+    #: The axis of each field that is a component of a vector, None for a scalar.
+    directions: ClassVar[tuple[int | None, ...]] = ()
+    #: Whether there are two frames, input and output, instead of a time.
+    steady: ClassVar[bool] = False
+    #: The most samples that `integrate` is given at once.
+    together: ClassVar[int] = 1
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """List the settings in the docstring, so that `help` shows them."""
+        super().__pydantic_init_subclass__(**kwargs)
+        words = cls.__doc__ or ""
+        if "description" not in vars(cls):
+            cls.description = " ".join(words.split()) or cls.description
+        known = cls.model_fields.items()
+        rows = [f"    {key} = {setting.default!r}: {setting.description}" for key, setting in known]
+        cls.__doc__ = "\n".join([words.rstrip(), "", "Settings:", *rows])
+
+    @property
+    @abstractmethod
+    def grid(self) -> Grid:
         """The grid that the reference data live on."""
 
-    def times(self, settings: Any) -> Array:
+    @property
+    def times(self) -> Array:
         """The saved times, the first of them the initial one."""
+        return np.linspace(0.0, self.duration, self.frames)  # type: ignore[attr-defined]
 
-    def draw(self, settings: Any, grid: Grid, seed: int, samples: Sequence[int]) -> Array:
+    @abstractmethod
+    def draw(self, grid: Grid, seed: int, samples: Sequence[int]) -> Array:
         """Initial states (b, s, *space) in float64, each a pure function of (seed, sample)."""
 
     def solve(
         self,
-        settings: Any,
-        grid: Grid,
-        initial: Array,
-        times: Array,
+        grid: Grid | None = None,
+        initial: Array | None = None,
+        times: Array | None = None,
         progress: Progress | None = None,
     ) -> Array:
-        """Solutions at the given times, saved fields only: (b, s, *space) → (b, t, c, *space)."""
+        """Solutions at the given times, saved fields only: (b, s, *space) → (b, t, c, *space).
 
-    def state(self, settings: Any, grid: Grid, frame: Array) -> Array | None:
+        What is left out is the problem's own: its grid, its times, and sample 0 of seed 0.
+        """
+        grid = self.grid if grid is None else grid
+        start = np.array(self.draw(grid, 0, [0]) if initial is None else initial, np.float64)
+        if start.shape[2:] != grid.points:
+            raise ValueError(
+                f"initial should be (b, s, *space) on a grid of {grid.points}, got {start.shape}."
+            )
+        when = np.array(self.times if times is None else times, np.float64)
+        if not (np.isfinite(when).all() and (np.diff(when) > 0).all()):
+            raise ValueError("saved times should grow from frame to frame.")
+        frames = np.empty((len(start), len(when), len(self.fields), *grid.points))
+        size = max(1, min(self.together, -(-len(start) // cores())))
+
+        def solve_rows(first: int) -> None:
+            rows = slice(first, first + size)
+            try:
+                frames[rows] = self.integrate(grid, start[rows], when)
+            except FloatingPointError as error:
+                where = f"{self.name} broke down in row {first} of the batch"
+                raise ValueError(f"{where}: {error}") from None
+
+        _on_all_cores(solve_rows, range(0, len(start), size), progress)
+        return frames
+
+    @abstractmethod
+    def integrate(self, grid: Grid, start: Array, times: Array) -> Array:
+        """Solve up to `together` samples: (b, s, *space) → (b, t, c, *space), first frame too.
+
+        `solve` calls it from several threads, with copies that may be overwritten.  It raises
+        FloatingPointError with advice if the solution breaks down.
+        """
+
+    def state(self, grid: Grid, frame: Array) -> Array | None:
         """The state to go on from a saved frame (b, c, *space), or None if it cannot be known."""
+        return frame
 
-    def speed(self, settings: Any) -> float | None:
-        """The fastest wave in units of length per time; None where there is none."""
+    @property
+    def speed(self) -> float | None:
+        """The fastest wave in length per time; None where there is none, or it is not known."""
+        return None
 
-    def solver(self, settings: Any) -> str:
+    @property
+    @abstractmethod
+    def solver(self) -> str:
         """The method in a few words, for the card."""
 
-    def flaws(self, settings: Any) -> tuple[str, ...]:
+    @property
+    def flaws(self) -> tuple[str, ...]:
         """What a user of the data should know."""
+        return ()
+
+
+def check_boundary(grid: Grid, boundary: str, need: str) -> None:
+    """Refuse a plane with other edges; `need` begins the sentence."""
+    if grid.boundary != (boundary, boundary):
+        raise ValueError(f"{need}, boundary '{boundary}' on both axes, got {grid.boundary}.")
+
+
+def steps_between(interval: float, largest: float) -> int:
+    """The fewest steps of at most `largest` that fill an interval."""
+    steps = interval / largest if largest > 0 else math.inf
+    if not steps <= MOST_STEPS:
+        raise ValueError(
+            f"a step of {largest:.1e} takes over {MOST_STEPS:,} steps to the next frame: "
+            "choose slower waves, fewer points or frames that are closer together."
+        )
+    # A quotient a rounding error above a whole number is that number.
+    return max(1, math.ceil(steps * (1 - 1e-12)))
+
+
+def cores() -> int:
+    """How many samples to solve side by side; OMP_NUM_THREADS lowers it."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(available or 1, int(asked) if asked.isdigit() else 1024))
+
+
+def _on_all_cores(
+    work: Callable[[int], None], starts: Sequence[int], progress: Progress | None
+) -> None:
+    """Call work(i) for every start i.  Kernels release the interpreter's lock, so threads do."""
+    with ThreadPoolExecutor(min(cores(), max(1, len(starts)))) as pool:
+        running = [pool.submit(work, i) for i in starts]
+        try:
+            for done, future in enumerate(as_completed(running), 1):
+                future.result()
+                if progress is not None:
+                    progress(done / len(starts))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

@@ -11,7 +11,7 @@ wave by wave with the monotonised central limiter.  A rarefaction that straddles
 shared between both sides (Harten and Hyman's entropy fix).  See R. J. LeVeque, Finite Volume
 Methods for Hyperbolic Problems, 2002, chapters 6, 13, 15 and 19.
 
-Everything here is compiled; `flow` is the door.
+Compiled by numba; `flow` is the entry.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from fino.pde.problem import Array
 
 __all__ = ["flow"]
 
-compiled = njit(nogil=True, cache=True, error_model="numpy")
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
-@compiled
+@_compiled
 def _limit(upwind: float, here: float) -> float:
     """Share of a wave that its correction may use, from its size here and one cell upwind."""
     ratio = upwind / (here if here != 0.0 else 1.0)
@@ -38,7 +38,7 @@ def _limit(upwind: float, here: float) -> float:
     return least if least > 0.0 else 0.0
 
 
-@compiled
+@_compiled
 def _split(q: Array, waves: Array, g: float) -> None:
     """Roe averages u, c, v and wave sizes a, b, d at each interface: (3, n) → (6, n − 1)."""
     h, m, n = q[0], q[1], q[2]
@@ -56,7 +56,7 @@ def _split(q: Array, waves: Array, g: float) -> None:
         waves[5, i] = (jump_m - (u - c) * jump_h) / (2.0 * c)
 
 
-@compiled
+@_compiled
 def _correct(waves: Array, flux: Array, ratio: float) -> None:
     """The limited second-order flux at each inner interface; `ratio` is Δt/Δx.
 
@@ -84,7 +84,7 @@ def _correct(waves: Array, flux: Array, ratio: float) -> None:
         flux[2, i] = first * across + shear + last * across
 
 
-@compiled
+@_compiled
 def _leftward(speed: float, low: float, high: float) -> float:
     """The part of a wave's speed that acts on the left; a straddling fan acts on both sides."""
     if low < 0.0 < high:
@@ -92,7 +92,7 @@ def _leftward(speed: float, low: float, high: float) -> float:
     return min(speed, 0.0)
 
 
-@compiled
+@_compiled
 def _fluctuate(q: Array, waves: Array, left: Array, right: Array, g: float) -> None:
     """What each inner interface does to the cell on its left and to the one on its right."""
     h, m = q[0], q[1]
@@ -117,7 +117,7 @@ def _fluctuate(q: Array, waves: Array, left: Array, right: Array, g: float) -> N
         right[2, i] = (first_right + last_right) * v[i] + max(u[i], 0.0) * b[i]
 
 
-@compiled
+@_compiled
 def _sweep(q: Array, turned: Array, ratio: float, g: float) -> None:
     """One step along the last axis, written transposed so that the next sweep takes the other.
 
@@ -141,7 +141,7 @@ def _sweep(q: Array, turned: Array, ratio: float, g: float) -> None:
                 turned[to, i, j] = line[k, i + 2] - ratio * change
 
 
-@compiled
+@_compiled
 def _turn(q: Array, turned: Array) -> None:
     """Swap the two axes, and the two momenta with them."""
     for k in range(3):
@@ -150,7 +150,7 @@ def _turn(q: Array, turned: Array) -> None:
                 turned[(3 - k) % 3, i, j] = q[k, j, i]
 
 
-@compiled
+@_compiled
 def _step(q: Array, work: Array, ratio: tuple[float, float], g: float, both_orders: bool) -> None:
     """One step in place, first axis first; with `both_orders` the mean of the two orders.
 
@@ -174,7 +174,7 @@ def _step(q: Array, work: Array, ratio: tuple[float, float], g: float, both_orde
                 q[k, j, i] = 0.5 * (q[k, j, i] + turned[k, j, i])
 
 
-@compiled
+@_compiled
 def _rate(q: Array, g: float, spacing: tuple[float, float]) -> float:
     """The most cells that any wave crosses in a unit of time."""
     fastest = 0.0
@@ -187,7 +187,7 @@ def _rate(q: Array, g: float, spacing: tuple[float, float]) -> float:
     return fastest
 
 
-@compiled
+@_compiled
 def flow(
     state: Array,
     times: Array,

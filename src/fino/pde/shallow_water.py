@@ -11,45 +11,55 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fino.grid import Grid
-from fino.pde.initial import released_rows
-from fino.pde.integrate import intervals, march
-from fino.pde.problem import Array, Progress
-from fino.settings import Settings
+from fino.pde.initial import check_released
+from fino.pde.problem import Array, Duration, Frames, Initial, Points, Problem, check_boundary
 from fino.streams import numpy_stream
 
-__all__ = ["RELEASED", "ShallowWater", "ShallowWaterSettings", "disk_mask", "disk_share", "radius"]
+__all__ = ["ShallowWater", "ShallowWaterMomenta", "disk_share"]
 
 #: Trajectories in PDEBench's file.
-RELEASED = 1000
+_RELEASED = 1000
 
 
-class ShallowWaterSettings(Settings):
-    """The dam, the water and the grid; lengths, times and depths without units."""
+class ShallowWater(Problem):
+    """A round dam breaks: saves the depth, or the depth and both momenta."""
 
-    points: int = Field(128, ge=4)
+    name = "shallow-water"
+    title = "Shallow water, radial dam break"
+    equation = "hₜ + ∇·(hu) = 0,  (hu)ₜ + ∇·(hu⊗u + ½gh² I) = 0"
+    fields: ClassVar[tuple[str, ...]] = ("h",)
+    units: ClassVar[tuple[str, ...]] = ("1",)
+    symmetries = ("flip", "rotate")
+
+    points: Points = 128
     half_width: float = Field(2.5, gt=0)
-    duration: float = Field(1.0, gt=0)
-    frames: int = Field(101, ge=2)
+    """Half the side of the square, a length."""
+    duration: Duration = 1.0
+    frames: Frames = 101
     gravity: float = Field(1.0, gt=0)
+    """g in length per time²."""
     inside: float = Field(2.0, gt=0)
+    """Depth inside the dam, a length."""
     outside: float = Field(1.0, gt=0)
+    """Depth outside the dam, a length."""
     radius: tuple[float, float] = (0.3, 0.7)
-    #: "pdebench" repeats the radii of the released file.
-    initial: Literal["ours", "pdebench"] = "ours"
-    #: Give cells on the dam the depth of their share of the circle: no two samples are alike.
+    """Range (low, high) that the radius of the dam is drawn from."""
+    initial: Initial = "ours"
     distinct: bool = False
+    """Give cells on the dam the depth of their share of the circle: no two samples are alike."""
     courant: float = Field(0.9, gt=0, le=1)
-    #: "symmetric" treats x and y alike; "godunov" is PDEBench's: x, then y, always.
+    """Most cells that a wave crosses in a step."""
     splitting: Literal["symmetric", "godunov"] = "symmetric"
+    """'symmetric' treats x and y alike; 'godunov' is PDEBench's: x, then y, always."""
 
     @model_validator(mode="after")
-    def _radius_is_a_range(self) -> ShallowWaterSettings:
+    def _radius_is_a_range(self) -> ShallowWater:
         low, high = self.radius
         if not 0 < low <= high:
             raise ValueError(
@@ -57,104 +67,78 @@ class ShallowWaterSettings(Settings):
             )
         return self
 
+    @property
+    def grid(self) -> Grid:
+        edge = (-self.half_width, self.half_width)
+        return Grid((self.points,) * 2, (edge, edge), ("neumann", "neumann"))
 
-class ShallowWater:
-    """A round dam breaks: saves the depth, or the depth and both momenta."""
-
-    equation = "hₜ + ∇·(hu) = 0,  (hu)ₜ + ∇·(hu⊗u + ½gh² I) = 0"
-    steady = False
-    settings: type[Settings] = ShallowWaterSettings
-
-    def __init__(self, momenta: bool = False) -> None:
-        self.name = "shallow-water-momenta" if momenta else "shallow-water"
-        self.title = "Shallow water, radial dam break" + (", with momenta" if momenta else "")
-        self.fields: tuple[str, ...] = ("h", "hu", "hv") if momenta else ("h",)
-        self.units: tuple[str, ...] = ("1",) * len(self.fields)
-        self.symmetries: tuple[str, ...] = ("flip", "rotate")
-        self.directions: tuple[int | None, ...] = (None, 0, 1) if momenta else ()
-
-    def grid(self, settings: Any) -> Grid:
-        edge = (-settings.half_width, settings.half_width)
-        return Grid((settings.points,) * 2, (edge, edge), ("neumann", "neumann"))
-
-    def times(self, settings: Any) -> Array:
-        return np.linspace(0.0, settings.duration, settings.frames)
-
-    def draw(self, settings: Any, grid: Grid, seed: int, samples: Sequence[int]) -> Array:
+    def draw(self, grid: Grid, seed: int, samples: Sequence[int]) -> Array:
         """Water at rest: (b, 3, *space), depth and the two momenta."""
-        if settings.initial == "pdebench":
-            released_rows(seed, samples, RELEASED)
-        inside = disk_share if settings.distinct else disk_mask
+        if self.initial == "pdebench":
+            check_released(seed, samples, _RELEASED)
+        inside = disk_share if self.distinct else _disk_mask
         state = np.zeros((len(samples), 3, *grid.points))
         for row, sample in enumerate(samples):
-            share = inside(grid, radius(settings, seed, sample))
-            state[row, 0] = settings.outside + (settings.inside - settings.outside) * share
+            share = inside(grid, self.draw_radius(seed, sample))
+            state[row, 0] = self.outside + (self.inside - self.outside) * share
         return state
 
-    def solve(
-        self,
-        settings: Any,
-        grid: Grid,
-        initial: Array,
-        times: Array,
-        progress: Progress | None = None,
-    ) -> Array:
-        if grid.boundary != ("neumann", "neumann"):
-            raise ValueError(
-                "The shallow-water solver needs open edges, boundary 'neumann' on both axes, "
-                f"got {grid.boundary}."
-            )
-        if not (initial[:, 0] > 0).all():
+    def draw_radius(self, seed: int, sample: int) -> float:
+        """The radius of one sample's dam."""
+        if self.initial == "pdebench":
+            # the released file was made with numpy's old generator, seeded with the sample's number
+            return float(np.random.RandomState(sample).uniform(*self.radius))
+        return float(numpy_stream(seed, "shallow-water", sample).uniform(*self.radius))
+
+    def integrate(self, grid: Grid, start: Array, times: Array) -> Array:
+        check_boundary(grid, "neumann", "The shallow-water solver needs open edges")
+        if not (start[:, 0] > 0).all():
             raise ValueError("The shallow-water solver needs water everywhere: depth above zero.")
-        intervals(times)
         from fino.pde.roe import flow
 
-        state = np.ascontiguousarray(initial, dtype=np.float64)
-        when = np.ascontiguousarray(times, dtype=np.float64)
-        frames = np.empty((len(state), len(when), len(self.fields), *grid.points))
+        frames = np.empty((len(start), len(times), len(self.fields), *grid.points))
         spacing = (grid.spacing[0], grid.spacing[1])
-        both_orders = settings.splitting == "symmetric"
-
-        def one(row: int) -> None:
-            g, courant = settings.gravity, settings.courant
-            flow(state[row], when, spacing, g, courant, both_orders, frames[row])
-
-        march(one, len(state), progress)
+        facts = (spacing, self.gravity, self.courant, self.splitting == "symmetric")
+        for state, saved in zip(start, frames, strict=True):
+            flow(state, times, *facts, saved)
         return frames
 
-    def state(self, settings: Any, grid: Grid, frame: Array) -> Array | None:
+    def state(self, grid: Grid, frame: Array) -> Array | None:
         """The frame itself if it has the momenta; a depth alone does not say where it flows."""
         return frame if frame.shape[1] == 3 else None
 
-    def speed(self, settings: Any) -> float | None:
+    @property
+    def speed(self) -> float:
         """An upper bound of |u| + c for a dam break.
 
         Water that runs from deep to shallow keeps |u| + 2c below its start, 2√(g·deep), and is
         nowhere slower than c = √(g·shallow) where it is fastest; so |u| + c stays below
         2√(g·deep) − √(g·shallow).  For the default depths that is 1.83; runs reach 1.66.
         """
-        low, high = sorted((settings.inside, settings.outside))
-        return 2 * math.sqrt(settings.gravity * high) - math.sqrt(settings.gravity * low)
+        low, high = sorted((self.inside, self.outside))
+        return 2 * math.sqrt(self.gravity * high) - math.sqrt(self.gravity * low)
 
-    def solver(self, settings: Any) -> str:
+    @property
+    def solver(self) -> str:
         order = {
             "symmetric": "mean of both orders of dimensional splitting",
             "godunov": "dimensional splitting, first axis first",
-        }[settings.splitting]
+        }[self.splitting]
         return (
             "wave propagation, Roe solver with entropy fix, monotonised central limiter, "
-            f"{order}, Courant number at most {settings.courant:g}, float64"
+            f"{order}, Courant number at most {self.courant:g}, float64"
         )
 
-    def flaws(self, settings: Any) -> tuple[str, ...]:
+    @property
+    def flaws(self) -> tuple[str, ...]:
         notes = []
-        if not settings.distinct:
+        if not self.distinct:
             notes.append(
                 "A circle is drawn as whole cells, so few different initial masks exist (81 among "
                 "the 1000 of PDEBench) and test trajectories occur in training. Set distinct=true "
                 "for cells that carry their share of the circle: then no two samples are alike."
             )
-        if settings.splitting == "godunov":
+        if self.splitting == "godunov":
             notes.append(
                 "x is always stepped before y, as in PDEBench: the depth is symmetric under a "
                 "swap of axes only to about 0.01."
@@ -164,15 +148,18 @@ class ShallowWater:
         return tuple(notes)
 
 
-def radius(settings: Any, seed: int, sample: int) -> float:
-    """The radius of one sample's dam."""
-    if settings.initial == "pdebench":
-        # the released file was made with numpy's old generator, seeded with the sample's number
-        return float(np.random.RandomState(sample).uniform(*settings.radius))
-    return float(numpy_stream(seed, "shallow-water", sample).uniform(*settings.radius))
+class ShallowWaterMomenta(ShallowWater):
+    """The same dam break, saved with both momenta, so that a frame determines the next."""
+
+    name = "shallow-water-momenta"
+    title = "Shallow water, radial dam break, with momenta"
+    description = ShallowWater.description
+    fields = ("h", "hu", "hv")
+    units = ("1", "1", "1")
+    directions = (None, 0, 1)
 
 
-def disk_mask(grid: Grid, radius: float) -> Array:
+def _disk_mask(grid: Grid, radius: float) -> Array:
     """One where a cell's centre lies inside the circle, zero elsewhere."""
     x, y = grid.mesh()
     return (x**2 + y**2 <= radius**2).astype(np.float64)

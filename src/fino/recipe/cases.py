@@ -26,7 +26,7 @@ from typing import Any
 
 from fino.model import MODELS
 from fino.pde import PROBLEMS
-from fino.pde.integrate import cores
+from fino.pde.problem import cores
 from fino.recipe.data import Files
 from fino.recipe.recipe import DataChoice, Recipe, check_keys, parse_recipe, set_key
 from fino.training.settings import TrainingSettings
@@ -180,9 +180,9 @@ def _estimate_generation(choice: DataChoice) -> float:
     if choice.problem is None or choice.samples is None:
         return 5.0
     problem = PROBLEMS[choice.problem]
-    usual, asked = problem.settings(), problem.settings(**choice.settings)
+    usual, asked = problem(), problem(**choice.settings)
     work = 1.0
-    for name, power in (("points", len(problem.grid(usual).points) + 1), ("duration", 1)):
+    for name, power in (("points", len(usual.grid.points) + 1), ("duration", 1)):
         if hasattr(usual, name):
             work *= (getattr(asked, name) / getattr(usual, name)) ** power
     if hasattr(usual, "beta") and choice.problem == "advection":
@@ -233,10 +233,10 @@ def _shape(choice: DataChoice, files: Files) -> tuple[int, ...]:
         samples, frames, channels, *points = files.open(Path(choice.file)).shape
     elif choice.problem is not None:
         problem = PROBLEMS[choice.problem]
-        settings = problem.settings(**choice.settings)
+        asked = problem(**choice.settings)
         samples, channels = choice.samples or 0, len(problem.fields)
-        frames = 2 if problem.steady else len(problem.times(settings))
-        points = list(problem.grid(settings).points)
+        frames = 2 if problem.steady else len(asked.times)
+        points = list(asked.grid.points)
     else:
         return _CLIMATE
     frames = frames if frames == 2 else -(-frames // choice.stride_time)

@@ -22,7 +22,7 @@ _KINDS = ("problems", "models", "baselines", "metrics", "recipes", "pretrained")
 _TITLED = {
     "baselines": ("fino.model.baselines", "BASELINES"),
     "metrics": ("fino.metrics", "METRICS"),
-    "pretrained": ("fino.model.pretrained", "PRETRAINED"),
+    "pretrained": ("fino.training.run", "PRETRAINED"),
 }
 
 Rows = list[dict[str, Any]]
@@ -48,14 +48,14 @@ def _problems() -> Rows:
 
     rows = []
     for name, problem in PROBLEMS.items():
-        settings = problem.settings()
+        usual = problem()
         facts = {
             "name": name,
             "title": problem.title,
             "equation": problem.equation,
             "fields": list(problem.fields),
-            "points": list(problem.grid(settings).points),
-            "frames": 2 if problem.steady else len(problem.times(settings)),
+            "points": list(usual.grid.points),
+            "frames": 2 if problem.steady else len(usual.times),
             "steady": problem.steady,
         }
         rows.append(facts)

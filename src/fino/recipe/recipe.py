@@ -28,7 +28,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from fino.pde import PROBLEMS
+from fino.pde import find_problem
 from fino.settings import Settings, did_you_mean
 
 __all__ = [
@@ -101,12 +101,9 @@ class DataChoice(Settings):
 
 
 def _check_problem(choice: DataChoice) -> None:
-    if choice.problem not in PROBLEMS:
-        hint = did_you_mean(str(choice.problem), list(PROBLEMS))
-        raise ValueError(f"Unknown problem '{choice.problem}'. {hint}")
+    kind = find_problem(str(choice.problem))
     if choice.samples is None:
         raise ValueError("data.samples should say how many trajectories to make.")
-    kind = PROBLEMS[choice.problem].settings
     initial = {"initial": choice.initial} if "initial" in kind.model_fields else {}
     kind(**{**initial, **choice.settings})
 

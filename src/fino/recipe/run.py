@@ -42,13 +42,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fino.durable import write_whole
+from fino.machine import threads
 from fino.model.build import build
 from fino.recipe.cases import Case
 from fino.recipe.data import Files, make_data, open_data
 from fino.recipe.recipe import DataChoice
 from fino.recipe.steps import Experiment, Step, plan
-from fino.training.run import Interrupted, Run, fit, resume
-from fino.training.threads import threads
+from fino.training.fit import Interrupted, fit, resume
+from fino.training.run import Run
 
 if TYPE_CHECKING:
     from fino.report.page import Picture
@@ -207,25 +208,25 @@ def _evaluate(work: _Work, step: Step, show: Show) -> None:
 
 
 def _report(work: _Work, step: Step, show: Show) -> None:
-    from fino.report.page import write_report
+    from fino.report.page import report
 
     folder, *rivals = (score.place.parent for score in step.needs)
     data = open_data(step.case.data, step.data, work.experiment.ledger.files)
     run, more = work.runs.pop(folder, folder), draw_sweep(step.needs)
-    write_report(run, data, rivals=rivals, more=more, out=step.place, progress=show)
+    report(run, data, rivals=rivals, more=more, out=step.place, progress=show)
 
 
 def draw_sweep(scores: Sequence[Step]) -> list[Picture]:
     """One picture for each setting that the scored cases vary: error against its value."""
     from fino.metrics.scores import Scores
+    from fino.report.curves import SweepPoint, error_over_setting
     from fino.report.page import Picture
-    from fino.report.swept import Point, swept
 
     found = {step.case.name: Scores.load(step.place.parent)["nrmse"] for step in scores}
     pictures = []
     for key in dict.fromkeys(key for step in scores for key in step.case.varied):
         setting = key.rpartition(".")[2]
-        series: dict[str, list[Point]] = {}
+        series: dict[str, list[SweepPoint]] = {}
         for case in (step.case for step in scores):
             score = found[case.name]
             if key not in case.varied or not math.isfinite(score.value):
@@ -233,11 +234,11 @@ def draw_sweep(scores: Sequence[Step]) -> list[Picture]:
             rest = [f"{k.rpartition('.')[2]} {v}" for k, v in case.varied.items() if k != key]
             value = case.varied[key]
             value = "×".join(map(str, value)) if isinstance(value, list | tuple) else value
-            point = Point(value, score.value, score.low, score.high)
+            point = SweepPoint(value, score.value, score.low, score.high)
             series.setdefault(", ".join([case.model, *rest]), []).append(point)
         if series:
             caption = "Bars hold the middle 95 % over test samples; dots of one value are seeds."
-            figure, title = swept(setting, series), f"Error against {setting}"
+            figure, title = error_over_setting(setting, series), f"Error against {setting}"
             pictures.append(Picture(f"sweep-{setting}", figure, title, caption))
     return pictures
 

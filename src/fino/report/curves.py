@@ -1,4 +1,4 @@
-"""The curves: errors as they grow, spectra, training, error against cost.
+"""The curves: errors as they grow, spectra, training, error against cost and against a setting.
 
 Every function returns a matplotlib `Figure`.  The model's line is blue and whole, baselines are
 dashed, the truth is broad and grey.
@@ -7,6 +7,7 @@ dashed, the truth is broad and grey.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,15 @@ from matplotlib.ticker import MaxNLocator
 from fino.evaluation.compare import Comparison
 from fino.report.look import INK, color_of, dashes_of, drawn, logarithmic
 
-__all__ = ["cost_and_error", "error_over_time", "pareto", "spectra", "training_curve"]
+__all__ = [
+    "SweepPoint",
+    "cost_and_error",
+    "error_over_setting",
+    "error_over_time",
+    "pareto",
+    "spectra",
+    "training_curve",
+]
 
 
 def error_over_time(
@@ -86,9 +95,9 @@ def training_curve(records: Sequence[Mapping[str, Any]]) -> Figure:
     """Loss and validation error against the CPU-seconds that were spent."""
     with drawn(7.2, 3.4) as figure:
         axes = figure.subplots()
-        judged = "nrmse" if any(r.get("nrmse") is not None for r in records) else "validation"
+        validated = "nrmse" if any(r.get("nrmse") is not None for r in records) else "validation"
         for place, (key, name) in enumerate(
-            ((judged, "validation, nRMSE of the rollout"), ("loss", "training loss"))
+            ((validated, "validation, nRMSE of the rollout"), ("loss", "training loss"))
         ):
             points = [
                 (float(r["cpu_seconds"]), float(r[key]))
@@ -100,7 +109,7 @@ def training_curve(records: Sequence[Mapping[str, Any]]) -> Figure:
                 faint: dict[str, Any] = (
                     {"alpha": 0.75, "linewidth": 1.2} if key == "loss" else {"linewidth": 2.0}
                 )
-                marker = "o" if len(points) < 40 and key == judged else None
+                marker = "o" if len(points) < 40 and key == validated else None
                 axes.plot(
                     x, y, color=color_of(place), label=name, marker=marker, markersize=3.5, **faint
                 )
@@ -195,3 +204,54 @@ def cost_and_error(comparison: Comparison, metric: str = "nrmse") -> Figure:
         if metric in row.values
     ]
     return pareto(rows, "cost", "error", (label, metric))
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One run of a sweep: the value of the setting, the error, and the interval it lies in."""
+
+    value: Any
+    error: float
+    low: float | None = None
+    high: float | None = None
+
+
+def error_over_setting(
+    setting: str, series: Mapping[str, Sequence[SweepPoint]], label: str = "nRMSE"
+) -> Figure:
+    """Error against a setting: to scale if it is a number, else one place for each value.
+
+    Runs of one value are seeds: the line goes through their mean, each is drawn as a dot, and a
+    run that is alone shows its interval over samples.
+    """
+    values = list(dict.fromkeys(point.value for points in series.values() for point in points))
+    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    wide = numeric and min(values) > 0 and max(values) >= 10 * min(values)
+    with drawn(6.4, 3.9) as figure:
+        axes = figure.subplots()
+        for place, (name, points) in enumerate(series.items()):
+            alike = {v: [p for p in points if p.value == v] for v in values}
+            alike = {v: found for v, found in alike.items() if found}
+            at = [float(v) if numeric else float(values.index(v)) for v in alike]
+            means = [float(np.mean([p.error for p in found])) for found in alike.values()]
+            style: dict[str, Any] = {"color": color_of(place)}
+            axes.plot(at, means, label=name, linestyle=dashes_of(place), **style)
+            for x, found in zip(at, alike.values(), strict=True):
+                axes.plot([x] * len(found), [p.error for p in found], "o", markersize=6, **style)
+                low, high = found[0].low, found[0].high
+                if len(found) == 1 and low is not None and high is not None:
+                    axes.vlines(x, low, high, alpha=0.5, **style)
+        axes.set(xlabel=setting, ylabel=label, yscale="log")
+        if wide:
+            axes.set_xscale("log")
+            logarithmic(axes, "x")
+        if not numeric or len(values) <= 8:
+            axes.set_xticks(
+                values if numeric else range(len(values)), [str(value) for value in values]
+            )
+            axes.set_xticks([], minor=True)
+        logarithmic(axes, "y")
+        axes.margins(x=0.08)
+        axes.grid(True)
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        return figure

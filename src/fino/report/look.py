@@ -1,4 +1,4 @@
-"""How figures look: one set of colours that everybody can tell apart, and ink that fits the page.
+"""How figures and pages look: colours that everybody can tell apart, ink that fits the page.
 
 Lines take the colours of Okabe and Ito, fields viridis, errors a diverging map about zero.  A
 figure is drawn once; on a page its ink becomes `currentColor`, so that it is dark on light paper
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -30,6 +31,7 @@ __all__ = [
     "inline",
     "logarithmic",
     "save",
+    "template",
 ]
 
 FIELD_MAP = "viridis"
@@ -134,6 +136,18 @@ def inline(figure: Figure | str, name: str) -> str:
     for attribute in (r'\bid="', r'href="#', r"url\(#"):
         svg = re.sub(attribute + r"(?=[\w.-])", lambda m: m.group(0) + f"{name}-", svg)
     return svg
+
+
+def template(name: str) -> Template:
+    """A template of a page, by its file's name; what is put into it cannot become markup."""
+    environment = Environment(
+        loader=PackageLoader("fino.report"),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
 
 
 def _svg(figure: Figure, name: str) -> str:

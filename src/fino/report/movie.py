@@ -1,8 +1,11 @@
-"""A rollout that moves: truth, prediction and error side by side, as GIF or mp4.
+"""A rollout that moves: truth, prediction and error side by side, or a prediction alone.
 
-    movie(scene, "out.gif")
+    write_movie(scene, "out.gif")               GIF or mp4
+    write_prediction_movie(frames, "out.gif")   no truth beside it: GIF
 
-GIF needs nothing but Pillow, which matplotlib brings; mp4 needs `ffmpeg` on the path.
+GIF needs nothing but Pillow, which matplotlib brings; mp4 needs `ffmpeg` on the path.  Predictions
+may be of any size: what does not fit on a screen is thinned to every n-th cell, and long rollouts
+to evenly spaced frames, so that a large file is never read whole.
 """
 
 from __future__ import annotations
@@ -22,18 +25,22 @@ from PIL import Image
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 from fino.report.scene import Scene
 
-__all__ = ["movie", "pictures"]
+__all__ = ["movie_frames", "write_movie", "write_prediction_movie"]
+
+#: A prediction alone is shown with at most so many cells on a side, and frames.
+_PIXELS = 512
+_FRAMES = 150
 
 
-def movie(scene: Scene, path: str | Path, channel: int = 0, fps: int = 12) -> Path:
-    """Write the rollout as a film; the ending of the name says how."""
+def write_movie(scene: Scene, path: str | Path, channel: int = 0, fps: int = 12) -> Path:
+    """Write one channel of the rollout as GIF or mp4; the ending of the name says how."""
     path = Path(path)
     if path.suffix not in (".gif", ".mp4"):
         raise ValueError(f"a movie should end in .gif or .mp4, got '{path.name}'.")
     if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
         raise ValueError("mp4 needs ffmpeg, which is not installed. Use a name ending in .gif.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    frames = pictures(scene, channel)
+    frames = movie_frames(scene, channel)
     if path.suffix == ".gif":
         _write_gif(frames, path, fps)
     else:
@@ -41,8 +48,8 @@ def movie(scene: Scene, path: str | Path, channel: int = 0, fps: int = 12) -> Pa
     return path
 
 
-def pictures(scene: Scene, channel: int = 0) -> Iterator[np.ndarray]:
-    """The film's pictures one by one, (height, width, 3) in bytes."""
+def movie_frames(scene: Scene, channel: int = 0) -> Iterator[np.ndarray]:
+    """The movie's pictures one by one, (height, width, 3) in bytes."""
     scene = scene.flat()
     with drawn(9.0, 3.3) if scene.dims == 2 else drawn(7.2, 4.2) as figure:
         canvas = FigureCanvasAgg(figure)
@@ -55,37 +62,28 @@ def pictures(scene: Scene, channel: int = 0) -> Iterator[np.ndarray]:
             figure.suptitle("steady" if scene.steady else f"t = {time:.3f}", fontsize=11)
             canvas.draw()
             if frame == 0:
-                # The layout is found once; a film whose axes wander is hard to watch.
+                # The layout is found once; a movie whose axes wander is hard to watch.
                 figure.set_layout_engine("none")
             yield np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def _maps(figure: Any, scene: Scene, channel: int) -> Any:
     figure.set_layout_engine("compressed")
-    axes = figure.subplots(1, 3)
-    worst = scene.error_limit(channel)
-    parts = (("truth", scene.truth), (scene.model, scene.prediction), ("error", scene.error))
     images = []
-    for panel, (name, values) in zip(axes, parts, strict=True):
-        is_error = name == "error"
-        image = panel.imshow(
-            scene.picture(values[0, channel]),
-            aspect="auto",
-            cmap=ERROR_MAP if is_error else FIELD_MAP,
-        )
-        panel.set_box_aspect(scene.tallness)
-        image.set_clim(*((-worst, worst) if is_error else scene.color_limits(channel)))
-        panel.set_title(name, loc="center")
-        panel.set_axis_off()
-        if name != "truth":
-            bar = figure.colorbar(image, ax=[panel], aspect=24, pad=0.02, shrink=0.9)
+    for place, panel in zip(figure.subplots(1, 3), scene.panels(channel), strict=True):
+        image = place.imshow(scene.picture(panel.values[0]), aspect="auto", **panel.colors)
+        place.set_box_aspect(scene.tallness)
+        place.set_title(panel.name, loc="center")
+        place.set_axis_off()
+        if panel.name != "truth":
+            bar = figure.colorbar(image, ax=[place], aspect=24, pad=0.02, shrink=0.9)
             bar.outline.set_visible(False)
-            bar.set_label(f"{'error of ' if is_error else ''}{scene.label(channel)}")
-        images.append((image, values))
+            bar.set_label(panel.label)
+        images.append((image, panel.values))
 
     def update(frame: int) -> None:
         for image, values in images:
-            image.set_data(scene.picture(values[frame, channel]))
+            image.set_data(scene.picture(values[frame]))
 
     return update
 
@@ -119,9 +117,13 @@ def _write_gif(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
         Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE)
         for frame in frames
     ]
-    duration = [round(1000 / fps)] * len(small)
+    _save_gif(small, path, fps)
+
+
+def _save_gif(pictures: list[Image.Image], path: Path, fps: int) -> None:
+    duration = [round(1000 / fps)] * len(pictures)
     duration[-1] = 1200
-    small[0].save(path, save_all=True, append_images=small[1:], duration=duration, loop=0)
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
 
 
 def _palette() -> list[int]:
@@ -146,6 +148,66 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
         content = b"".join(
             np.ascontiguousarray(frame[:height, :width]).tobytes() for frame in (first, *frames)
         )
-        _, complaint = process.communicate(content)
+        _, message = process.communicate(content)
     if process.returncode:
-        raise ValueError(f"ffmpeg could not write {path}: {complaint.decode().strip()}")
+        raise ValueError(f"ffmpeg could not write {path}: {message.decode().strip()}")
+
+
+def write_prediction_movie(frames: Any, path: str | Path, channel: int = 0, fps: int = 12) -> Path:
+    """Write frames (t, c, *space), an array or a tensor, as a GIF."""
+    path = Path(path)
+    if path.suffix != ".gif":
+        raise ValueError(f"a movie without truth should end in .gif, got '{path.name}'.")
+    if not len(frames):
+        raise ValueError("a movie needs at least one frame. Use more steps.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shown = np.linspace(0, len(frames) - 1, min(len(frames), _FRAMES)).round().astype(int)
+    small = np.stack([_thin(frames[int(time)][channel]) for time in shown])
+    _save_gif(list(_line_pictures(small) if small.ndim == 2 else _map_pictures(small)), path, fps)
+    return path
+
+
+def _thin(field: Any) -> np.ndarray:
+    """A line or a plane of a field, small enough to show."""
+    if len(field.shape) == 3:
+        field = field[..., field.shape[-1] // 2]
+    stride = max(1, -(-max(field.shape) // _PIXELS))
+    part = field[tuple(slice(None, None, stride) for _ in field.shape)]
+    array = part.detach().cpu().numpy() if hasattr(part, "detach") else part
+    return np.array(array, dtype=np.float64)
+
+
+def _limits(values: np.ndarray) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0, 1.0
+    low, high = np.quantile(finite, (0.002, 0.998))
+    return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)
+
+
+def _map_pictures(planes: np.ndarray) -> Iterator[Image.Image]:
+    """Planes (t, x, y) as pictures with y upwards, in one palette for all frames."""
+    low, high = _limits(planes)
+    colors = (255 * colormaps[FIELD_MAP](np.linspace(0, 1, 256))[:, :3]).round().astype(int)
+    zoom = max(1, _PIXELS // max(planes.shape[1:]) // 2)
+    for plane in planes:
+        level = np.nan_to_num((plane - low) / (high - low)).clip(0, 1)
+        pixels = (255 * level.T[::-1]).astype(np.uint8)
+        picture = Image.fromarray(pixels.repeat(zoom, 0).repeat(zoom, 1)).convert("P")
+        picture.putpalette(colors.ravel().tolist())
+        yield picture
+
+
+def _line_pictures(lines: np.ndarray) -> Iterator[Image.Image]:
+    """Lines (t, x) as plots with one scale."""
+    low, high = _limits(lines)
+    margin = 0.08 * (high - low)
+    with drawn(7.2, 3.2) as figure:
+        canvas = FigureCanvasAgg(figure)
+        panel = figure.subplots()
+        (line,) = panel.plot(lines[0], color=color_of(0))
+        panel.set(ylim=(low - margin, high + margin), xlabel="cell")
+        for values in lines:
+            line.set_ydata(values)
+            canvas.draw()
+            yield Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())

@@ -1,6 +1,6 @@
 """One HTML file that shows what a run did: no network, nothing beside it needed.
 
-    write_report("runs/swe")            → runs/swe/report.html and runs/swe/figures/
+    report("runs/swe")                  → runs/swe/report.html and runs/swe/figures/
 
 The page is a template filled with words and pictures; every number in it comes from
 `scores.json`, the data card, the model or the run folder.
@@ -14,26 +14,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 import fino
 from fino.data.dataset import Dataset
 from fino.evaluation.compare import Comparison, compare
-from fino.evaluation.evaluate import evaluate, protocol
-from fino.evaluation.runs import Subject, subject_of
+from fino.evaluation.evaluate import evaluate
 from fino.metrics import METRICS
 from fino.metrics.scores import Scores
-from fino.report import curves, figures, look, tables
-from fino.report.filmstrip import filmstrip, gradient
-from fino.report.movie import movie as write_movie
-from fino.report.reproduce import commands
-from fino.report.scene import Scene
-from fino.report.words import about_reach, asked, learned_steps, number, tiles
-from fino.training.journal import read_metrics
+from fino.report import curves, look, tables, words
+from fino.report.inspection_page import inspection_section
+from fino.report.movie import write_movie
+from fino.report.player import gradient, player_content
+from fino.report.scene import Scene, draw_fields, draw_space_time
+from fino.report.score_words import describe_verdict
+from fino.training.run import Run, find_run
 
-__all__ = ["Picture", "scene_of", "write_report"]
+__all__ = ["Picture", "report", "scene_of"]
 
 Progress = Callable[[float], None]
 #: Fields drawn in full; more than these would be a long page.
@@ -50,8 +48,8 @@ class Picture:
     caption: str = ""
 
 
-def write_report(
-    run_or_model: Any,
+def report(
+    run: Any,
     data: Dataset | str | Path | None = None,
     *,
     rivals: Sequence[str | Path] = (),
@@ -61,20 +59,28 @@ def write_report(
     sample: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, str]:
-    """Write the page, its figures as files, and a movie if asked; says where they are.
+    """Write one HTML page about a run, and its figures as files; returns where they are.
 
-    A run that was not scored yet is scored first.  `rivals` are other evaluated runs on the same
-    data, set beside it in a table and in figures; `more` are pictures to show before the others.
+    A run that was not scored yet is scored first.
+
+    run_or_model    a run, its folder, a model, or the name of a pretrained model
+    data            the data, if the run cannot open its own; a model alone needs them
+    rivals          folders of other evaluated runs on the same data, set beside it
+    more            pictures to show before the others
+    out             the page; RUN/report.html if not given
+    movie           also write the rollout as this .gif or .mp4 file
+    sample          the test sample to draw
+    progress        called with the share that is done, 0 … 1
     """
     show = progress or (lambda share: None)
-    subject = subject_of(run_or_model, data)
-    page = _page_path(subject, out)
-    scores = _scores(subject, page)
+    run = find_run(run, data)
+    page = _page_path(run, out)
+    scores = _scores(run, page)
     show(0.3)
-    scene = scene_of(subject, sample)
+    scene = scene_of(run, sample)
     others = [Scores.load(Path(rival)) for rival in rivals]
     comparison = _comparison(scores, others)
-    pictures = [*more, *_pictures(subject, scene, scores, others, comparison)]
+    pictures = [*more, *_pictures(run, scene, scores, others, comparison)]
     folder = page.parent / "figures"
     drawings = []
     for i, picture in enumerate(pictures):
@@ -82,7 +88,7 @@ def write_report(
         svg = look.save(picture.figure, folder / f"{picture.name}.svg").read_text(encoding="utf-8")
         drawings.append((picture, look.inline(svg, picture.name)))
         show(0.3 + 0.6 * (i + 1) / len(pictures))
-    page.write_text(_html(subject, scene, scores, comparison, drawings, page), encoding="utf-8")
+    page.write_text(_html(run, scene, scores, comparison, drawings, page), encoding="utf-8")
     written = {"page": str(page), "figures": str(folder)}
     if movie is not None:
         written["movie"] = str(write_movie(scene, movie))
@@ -90,47 +96,45 @@ def write_report(
     return written
 
 
-def scene_of(subject: Subject, sample: int = 0) -> Scene:
+def scene_of(run: Run, sample: int = 0) -> Scene:
     """One test trajectory and its prediction."""
-    data, part = subject.data, subject.data.test
+    data, part = run.data, run.data.test
     if not 0 <= sample < len(part):
         raise ValueError(f"The test part has samples 0 to {len(part) - 1}, not {sample}.")
-    shown, steps = protocol(subject.model, part)
-    frames = part.read([sample])
-    predicted = subject.predict(frames[:, :shown], steps)
+    task = data.task(getattr(run.model, "history", None))
+    shown, steps = task.shown, task.steps
+    given, future = part.begin([sample], shown)
+    predicted = run.predict(given, steps)
     return Scene(
-        truth=frames[0, shown:].numpy(),
+        truth=future[0].numpy(),
         prediction=predicted[0].numpy(),
         times=data.card.start + data.dt * np.arange(shown, shown + steps),
         grid=data.grid,
         fields=data.fields,
         units=data.card.units,
-        given=frames[0, 0].numpy() if data.steady else None,
+        given=given.history[0, 0].numpy() if data.steady else None,
         steady=data.steady,
         sphere=data.card.area_weighted,
-        model=subject.name,
+        model=run.model_name,
     )
 
 
-def _page_path(subject: Subject, out: str | Path | None) -> Path:
+def _page_path(run: Run, out: str | Path | None) -> Path:
     if out is not None:
         page = Path(out)
-    elif subject.folder is not None:
-        page = subject.folder / "report.html"
+    elif run.results_folder is not None:
+        page = run.results_folder / "report.html"
     else:
         raise ValueError("A model alone has no folder: say where to write, as out='report.html'.")
     page.parent.mkdir(parents=True, exist_ok=True)
     return page
 
 
-def _scores(subject: Subject, page: Path) -> Scores:
-    if subject.known is not None:
-        return subject.known
-    if subject.folder is not None and (subject.folder / "scores.json").is_file():
-        scores = Scores.load(subject.folder)
-        if scores.data["sha256"] == subject.data.hash:
-            return scores
-    return evaluate(subject, out=None if subject.folder else page.parent / "scores.json")
+def _scores(run: Run, page: Path) -> Scores:
+    known = run.scores
+    if known is not None and (run.is_shipped or known.data["sha256"] == run.data.hash):
+        return known
+    return evaluate(run, out=None if run.results_folder else page.parent / "scores.json")
 
 
 def _comparison(scores: Scores, others: Sequence[Scores]) -> Comparison | None:
@@ -147,7 +151,7 @@ def _comparison(scores: Scores, others: Sequence[Scores]) -> Comparison | None:
 
 
 def _pictures(
-    subject: Subject,
+    run: Run,
     scene: Scene,
     scores: Scores,
     others: Sequence[Scores],
@@ -159,18 +163,18 @@ def _pictures(
     ending = "" if last is None else f"{when} {100 * last:.2g} % of the field."
     for channel, name in list(enumerate(scene.fields))[:_CHANNELS]:
         title = "Truth, prediction, error" + (f": {name}" if len(scene.fields) > 1 else "")
-        figure = figures.fields(scene, channel)
+        figure = draw_fields(scene, channel)
         pictures.append(Picture(f"fields-{name}", figure, title, ending if channel == 0 else ""))
         if scene.dims == 1 and not scene.steady:
-            figure = figures.space_time(scene, channel)
+            figure = draw_space_time(scene, channel)
             of_field = f" of {name}" if len(scene.fields) > 1 else ""
             pictures.append(
                 Picture(f"space-time-{name}", figure, f"The whole history{of_field} at once")
             )
     if not scene.steady:
-        pictures.append(_errors(subject, scores, others))
-    pictures += _spectra(subject, scores)
-    records = read_metrics(subject.folder / "metrics.jsonl") if subject.folder else []
+        pictures.append(_errors(run, scores, others))
+    pictures += _spectra(run, scores)
+    records = run.metrics
     if records:
         title = f"Training: {records[-1]['cpu_seconds']:.3g} CPU-seconds"
         caption = "Where a dotted line stands, longer rollouts are asked for and the loss rises."
@@ -183,9 +187,9 @@ def _pictures(
     return pictures
 
 
-def _errors(subject: Subject, scores: Scores, others: Sequence[Scores]) -> Picture:
+def _errors(run: Run, scores: Scores, others: Sequence[Scores]) -> Picture:
     series = scores.over_time["nrmse"]
-    named = {subject.name: series["model"]}
+    named = {run.model_name: series["model"]}
     for rival in others:
         named.setdefault(rival.model["name"], rival.over_time["nrmse"]["model"])
     named |= {name: values for name, values in series.items() if name != "model"}
@@ -195,14 +199,11 @@ def _errors(subject: Subject, scores: Scores, others: Sequence[Scores]) -> Pictu
     return Picture("error-over-time", figure, "How the error grows", caption)
 
 
-def _spectra(subject: Subject, scores: Scores) -> list[Picture]:
+def _spectra(run: Run, scores: Scores) -> list[Picture]:
     pictures = []
     for name, energy in list(scores.spectra["fields"].items())[:_CHANNELS]:
-        series = {
-            "truth": energy["truth"],
-            subject.name: energy["model"],
-            "error": energy["error"],
-        }
+        series = {"truth": energy["truth"], run.model_name: energy["model"]}
+        series["error"] = energy["error"]
         if any(value is None for values in series.values() for value in values):
             continue
         of_field = f" of {name}" if len(scores.spectra["fields"]) > 1 else ""
@@ -222,27 +223,21 @@ def _beside_rivals(comparison: Comparison | None) -> list[tables.Table]:
 
 
 def _html(
-    subject: Subject,
+    run: Run,
     scene: Scene,
     scores: Scores,
     comparison: Comparison | None,
     drawings: list[tuple[Picture, str]],
     page: Path,
 ) -> str:
-    data, card = subject.data, subject.data.card
-    environment = Environment(
-        loader=PackageLoader("fino.report"),
-        autoescape=select_autoescape(["html.j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2").render(
-        title=f"{subject.name} on {card.title or card.name}",
+    data, card, folder = run.data, run.data.card, run.results_folder or page.parent
+    return look.template("report.html.j2").render(
+        title=f"{run.model_name} on {card.title or card.name}",
         scores=scores,
-        asked=asked(data, scores),
-        tiles=tiles(subject, scores),
-        film=None if scene.steady else filmstrip(scene),
+        verdict=describe_verdict(scores),
+        asked=words.describe_task(data, scores),
+        tiles=words.headline_tiles(scores),
+        player=None if scene.steady else player_content(scene),
         field_gradient=gradient(look.FIELD_MAP),
         error_gradient=gradient(look.ERROR_MAP),
         pictures=[
@@ -250,11 +245,12 @@ def _html(
             for p, svg in drawings
         ],
         metrics=METRICS,
-        number=number,
+        number=words.number,
         comparison=_beside_rivals(comparison),
-        reach=about_reach(subject),
-        steps=learned_steps(subject.model),
+        reach=words.reach_bars(run),
+        steps=words.learned_steps(run.model),
         card=card,
-        commands=commands(card, scores.data["path"], scores.model, subject.folder or page.parent),
+        commands=words.reproduce_commands(card, scores.data["path"], scores.model, folder),
+        inspection=inspection_section(run.results_folder),
         version=fino.__version__,
     )

@@ -1,17 +1,34 @@
-"""One rollout beside its truth, with what is needed to draw it: names, units, times, places."""
+"""One rollout beside its truth: names, units, times, places, and the pictures of it.
+
+Fields are drawn at several times, and a line's whole history as one map.  Every function returns a
+matplotlib `Figure`; `look.save` writes it, `look.inline` puts it on a page.  Truth and prediction
+always share one colour scale.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from fino.grid import Grid
+from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 
-__all__ = ["Scene"]
+__all__ = ["Scene", "draw_fields", "draw_space_time"]
 
 _AXES = ("x", "y", "z")
+
+
+class Panel(NamedTuple):
+    """A title, values (t, *space), their colours as `imshow` takes them, and a label for these."""
+
+    name: str
+    values: np.ndarray
+    colors: dict[str, Any]
+    label: str
 
 
 @dataclass(frozen=True)
@@ -105,6 +122,18 @@ class Scene:
         finite = error[np.isfinite(error)]
         return float(finite.max()) if finite.size and finite.max() > 0 else 1.0
 
+    def panels(self, channel: int) -> list[Panel]:
+        """Truth, prediction and error of one channel, the first two in the same colours."""
+        low, high = self.color_limits(channel)
+        worst, label = self.error_limit(channel), self.label(channel)
+        field = {"cmap": FIELD_MAP, "vmin": low, "vmax": high}
+        error = {"cmap": ERROR_MAP, "vmin": -worst, "vmax": worst}
+        return [
+            Panel("truth", self.truth[:, channel], field, label),
+            Panel(self.model, self.prediction[:, channel], field, label),
+            Panel("error", self.error[:, channel], error, f"error of {label}"),
+        ]
+
     def moments(self, count: int) -> list[int]:
         """Frames to show: evenly spread, the first and the last among them."""
         count = min(count, len(self.truth))
@@ -125,3 +154,124 @@ class Scene:
             given=None if self.given is None else self.given[cut],
             grid=grid,
         )
+
+
+def draw_fields(scene: Scene, channel: int = 0, count: int = 4) -> Figure:
+    """Truth, prediction and error at several times, as maps or as lines."""
+    scene = scene.flat()
+    return _maps(scene, channel, count) if scene.dims == 2 else _lines(scene, channel, count)
+
+
+def _maps(scene: Scene, channel: int, count: int) -> Figure:
+    if scene.steady:
+        return _steady_maps(scene, channel)
+    moments = scene.moments(count)
+    with drawn(2.0 * len(moments) + 1.1, 3 * 2.0 * scene.tallness + 0.5) as figure:
+        figure.set_layout_engine("compressed")
+        axes = figure.subplots(3, len(moments), squeeze=False)
+        for row, panel in enumerate(scene.panels(channel)):
+            for column, frame in enumerate(moments):
+                image = _map(axes[row, column], scene, panel.values[frame], panel.colors)
+                if row == 0:
+                    axes[row, column].set_title(f"t = {scene.times[frame]:.4g}", loc="center")
+            axes[row, 0].set_ylabel(panel.name, fontsize=11)
+            if row == 1:
+                _bar(figure, image, axes[:2, :], panel.label, _ends(scene, channel))
+            if row == 2:
+                _bar(figure, image, axes[2, :], panel.label)
+        figure.supxlabel(scene.place, fontsize=9)
+        return figure
+
+
+def _steady_maps(scene: Scene, channel: int) -> Figure:
+    """A steady problem in one row: what was given, the truth, the prediction, the error."""
+    panels = scene.panels(channel)
+    if scene.given is not None:
+        panels = [Panel("input", scene.given[None, channel], {"cmap": FIELD_MAP}, ""), *panels]
+    with drawn(2.6 * len(panels), 2.5 * scene.tallness + 0.3) as figure:
+        figure.set_layout_engine("compressed")
+        axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        for place, panel in zip(axes, panels, strict=True):
+            image = _map(place, scene, panel.values[-1], panel.colors)
+            place.set_title(panel.name, loc="center")
+            if panel.name != "truth":
+                ends = "neither" if panel.name in ("input", "error") else _ends(scene, channel)
+                _bar(figure, image, place, panel.label, ends)
+        figure.supxlabel(scene.place, fontsize=9)
+        return figure
+
+
+def _map(axes: Axes, scene: Scene, values: np.ndarray, colors: dict[str, Any]) -> Any:
+    image = axes.imshow(scene.picture(values), aspect="auto", **colors)
+    axes.set_box_aspect(scene.tallness)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    return image
+
+
+def _bar(figure: Figure, image: Any, beside: Any, label: str, ends: str = "neither") -> None:
+    bar = figure.colorbar(image, ax=beside, shrink=0.9, aspect=22, pad=0.02, extend=ends)
+    bar.outline.set_visible(False)
+    if label:
+        bar.set_label(label)
+
+
+def _ends(scene: Scene, channel: int) -> str:
+    """Arrows on the colour bar where truth or prediction leave the scale."""
+    low, high = scene.color_limits(channel)
+    slack = 1e-3 * (high - low)
+    both = np.stack([scene.truth[:, channel], scene.prediction[:, channel]])
+    below, above = np.nanmin(both) < low - slack, np.nanmax(both) > high + slack
+    return {(True, True): "both", (True, False): "min", (False, True): "max"}.get(
+        (bool(below), bool(above)), "neither"
+    )
+
+
+def _lines(scene: Scene, channel: int, count: int) -> Figure:
+    moments = scene.moments(count)
+    (x,) = scene.grid.coordinates()
+    low, high = scene.limits(channel)
+    margin, worst = 0.08 * (high - low), 1.08 * scene.error_limit(channel)
+    with drawn(2.3 * len(moments) + 0.9, 3.9) as figure:
+        axes = figure.subplots(
+            2, len(moments), sharex=True, sharey="row", squeeze=False, height_ratios=(2, 1)
+        )
+        for column, frame in enumerate(moments):
+            above, below = axes[:, column]
+            above.plot(x, scene.truth[frame, channel], color=INK, linewidth=3.2, alpha=0.35)
+            above.plot(x, scene.prediction[frame, channel], color=color_of(0), linewidth=1.4)
+            below.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
+            below.plot(x, scene.error[frame, channel], color=color_of(1), linewidth=1.2)
+            title = "steady" if scene.steady else f"t = {scene.times[frame]:.4g}"
+            above.set_title(title, loc="center")
+            below.set_xlabel(scene.axis_label(0))
+        axes[0, 0].set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
+        axes[1, 0].set(ylim=(-worst, worst), ylabel="error")
+        axes[0, 0].set_xlim(*sorted(scene.grid.extent[0]))
+        lines = axes[0, 0].get_lines()
+        figure.legend(lines, ["truth", scene.model], loc="outside upper right", ncols=2)
+        return figure
+
+
+def draw_space_time(scene: Scene, channel: int = 0) -> Figure:
+    """A line's whole history as a map: space to the right, time upwards."""
+    if scene.dims != 1:
+        raise ValueError(f"space and time fit in one map for a line, not in {scene.dims}D.")
+    times = scene.times
+    step = float(times[1] - times[0]) if len(times) > 1 else 1.0
+    box = (*scene.grid.extent[0], float(times[0]) - step / 2, float(times[-1]) + step / 2)
+    with drawn(8.6, 3.6) as figure:
+        axes = figure.subplots(1, 3, sharey=True)
+        for place, panel in zip(axes, scene.panels(channel), strict=True):
+            image = place.imshow(
+                panel.values, origin="lower", extent=box, aspect="auto", **panel.colors
+            )
+            place.set_title(panel.name, loc="center")
+            place.set_xlabel(scene.axis_label(0))
+            if panel.name != "truth":
+                beside = [place] if panel.name == "error" else list(axes[:2])
+                bar = figure.colorbar(image, ax=beside, aspect=28, pad=0.02)
+                bar.set_label(panel.label)
+                bar.outline.set_visible(False)
+        axes[0].set_ylabel("time")
+        return figure

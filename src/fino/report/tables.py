@@ -14,19 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fino.evaluation.compare import Comparison, Row
+from fino.report.score_words import describe_task
 from fino.settings import did_you_mean
 
-__all__ = [
-    "FORMATS",
-    "Cell",
-    "Table",
-    "comparison",
-    "costs",
-    "counted",
-    "labelled",
-    "rendered",
-    "spread_cell",
-]
+__all__ = ["Cell", "Table", "comparison", "costs", "counted", "labelled", "rendered", "spread_cell"]
 
 #: Columns of a comparison unless told otherwise.
 METRICS_SHOWN = ("rmse", "nrmse", "max_error", "crmse")
@@ -102,7 +93,7 @@ class Table:
         return {"title": self.title, "rows": rows, "notes": list(self.notes)}
 
 
-FORMATS = ("text", "markdown", "csv", "latex", "json")
+_FORMATS = ("text", "markdown", "csv", "latex", "json")
 
 
 def rendered(tables: Sequence[Table], form: str) -> str:
@@ -110,7 +101,7 @@ def rendered(tables: Sequence[Table], form: str) -> str:
     if form == "json":
         return json.dumps([table.content() for table in tables], indent=2, ensure_ascii=False)
     if form not in ("markdown", "csv", "latex"):
-        raise ValueError(f"Unknown format '{form}'. {did_you_mean(form, FORMATS)}")
+        raise ValueError(f"Unknown format '{form}'. {did_you_mean(form, _FORMATS)}")
     return "\n".join(getattr(table, form)() for table in tables)
 
 
@@ -138,7 +129,7 @@ def comparison(
     if intervals:
         notes.append("(low – high) is a 95 % bootstrap interval over samples.")
     columns = ("run", *shown, *(name for _, name in known))
-    return Table(result.title, columns, tuple(cells), tuple(notes))
+    return Table(describe_task(result.data), columns, tuple(cells), tuple(notes))
 
 
 def costs(result: Comparison) -> Table:

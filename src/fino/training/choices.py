@@ -1,4 +1,4 @@
-"""What is chosen when nothing is said, and why: in words that the command line prints."""
+"""What is chosen when nothing is said."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 import torch
 
 from fino.data.dataset import Dataset
-from fino.data.lightcone import light_cone
-from fino.inference.processes import is_launched
+from fino.inference.process_group import is_launched
+from fino.machine import threads
 from fino.model.emulator import Emulator
 from fino.training.batch import validation_part
 from fino.training.settings import VALIDATION_SAMPLES, VALIDATIONS, TrainingSettings
-from fino.training.threads import threads
 
-__all__ = ["choose_settings", "explained"]
+__all__ = ["DEFAULT_MINUTES", "choose_settings"]
 
 #: Cells that one step looks at; small batches and many cheap steps did best in the search.
 _CELLS_A_STEP = 8192
@@ -81,56 +80,3 @@ def _rollout_seconds(model: Emulator, data: Dataset) -> float:
             model(given)
         spent = time.process_time() - began
     return max(1e-9, spent / (2 * samples) * future.shape[1])
-
-
-def explained(settings: TrainingSettings, model: Emulator, data: Dataset) -> list[str]:
-    """One line for each choice, with its reason."""
-    emulator = model.settings
-    lines = [
-        f"model {emulator.model}: {model.parameters_count:,} weights, "
-        f"{_shape(model.network.settings)}"
-    ]
-    cone = light_cone(data)
-    radius = model.locality.radius
-    sees = "the whole field" if not model.locality.is_local else f"{_cells(radius)} cells"
-    enough = all(r >= c for r, c in zip(radius, cone.cells, strict=True))
-    verdict = "enough" if enough else "less than the data move; more levels would see farther"
-    if emulator.predict == "linear" and not enough:
-        verdict = "less, but the history itself carries the motion"
-    lines.append(f"reach: it sees {sees} a step; {cone.sentence.rstrip('.')}: {verdict}")
-    given = "1 frame" if model.history == 1 else f"{model.history} frames"
-    lines.append(f"it is shown {given} and predicts {model.prior.line}")
-    lines.append(
-        f"data: {len(data.train)} trajectories to learn from, {len(data.validation)} to validate on"
-        + ("" if len(data.validation) else " (so the training part itself is used)")
-    )
-    moves = data.card.symmetries if settings.augment else ()
-    lines.append(
-        f"batch {settings.batch}, horizon up to {settings.horizon or 'the end'}, "
-        f"{settings.optimizer} at {settings.learning_rate:g} ({settings.schedule}), "
-        f"symmetries used: {', '.join(moves) or 'none'}"
-    )
-    lines.append(
-        f"budget: {_budget(settings)}; validated {settings.validations} times by "
-        f"{settings.validation_samples} rollouts"
-    )
-    return lines
-
-
-def _shape(settings: Any) -> str:
-    names = ("width", "levels", "blocks", "modes", "layers")
-    return ", ".join(f"{n} {getattr(settings, n)}" for n in names if hasattr(settings, n))
-
-
-def _cells(radius: tuple[float, ...]) -> str:
-    return " × ".join(f"{r:g}" for r in dict.fromkeys(radius))
-
-
-def _budget(settings: TrainingSettings) -> str:
-    words = {
-        "minutes": settings.minutes,
-        "CPU-seconds": settings.cpu_seconds,
-        "steps": settings.steps,
-        "epochs": settings.epochs,
-    }
-    return " or ".join(f"{value:g} {word}" for word, value in words.items() if value)

@@ -11,7 +11,7 @@ from fino.durable import whole_file
 from fino.training.loop import Happened
 from fino.training.settings import TrainingSettings
 
-__all__ = ["Journal", "draw_curve", "read_metrics"]
+__all__ = ["Journal", "read_metrics"]
 
 #: A line at least every so many steps, so that the curve has a shape between validations.
 _EVERY = 50
@@ -42,7 +42,7 @@ class Journal:
 
     def close(self) -> None:
         """Draw the curve; once at the end of a sitting, because a picture costs many steps."""
-        draw_curve(read_metrics(self.path), self.folder / "loss.png")
+        _draw_curve(read_metrics(self.path), self.folder / "loss.png")
         if self.board is not None:
             self.board.close()
 
@@ -60,17 +60,17 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def draw_curve(rows: list[dict[str, Any]], path: Path) -> None:
+def _draw_curve(rows: list[dict[str, Any]], path: Path) -> None:
     """Loss and validation error against CPU-seconds, on logarithmic scales."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.plot([r["cpu_seconds"] for r in rows], [r["loss"] for r in rows], label="training loss")
-    judged = [r for r in rows if r["nrmse"] is not None]
-    if judged:
-        seconds = [r["cpu_seconds"] for r in judged]
-        axes.plot(seconds, [r["nrmse"] for r in judged], "o-", label="validation rollout nRMSE")
+    validated = [r for r in rows if r["nrmse"] is not None]
+    if validated:
+        seconds = [r["cpu_seconds"] for r in validated]
+        axes.plot(seconds, [r["nrmse"] for r in validated], "o-", label="validation rollout nRMSE")
     axes.set(xlabel="CPU-seconds", yscale="log")
     axes.grid(alpha=0.3)
     axes.legend()
@@ -79,13 +79,13 @@ def draw_curve(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def _row(happened: Happened) -> dict[str, Any]:
-    judged = happened.validation
+    validated = happened.validation
     return {
         "step": happened.step,
         "loss": happened.loss,
-        "validation": _finite(judged.full) if judged else None,
-        "nrmse": _finite(judged.nrmse) if judged else None,
-        "diverged": judged.diverged if judged else None,
+        "validation": _finite(validated.full) if validated else None,
+        "nrmse": _finite(validated.nrmse) if validated else None,
+        "diverged": validated.diverged if validated else None,
         "improved": happened.improved,
         "lr": happened.learning_rate,
         "horizon": happened.horizon,

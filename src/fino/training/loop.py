@@ -95,19 +95,19 @@ def train(
         horizon = horizon_at(share, longest, settings.grow_from)
 
         batch = draw_batch(part, emulator, settings, state.step, horizon, rows)
-        processes.heed(check_batch(batch, state.step))
+        processes.stop_on(check_batch(batch, state.step))
         batch = batch.to(settings.device)
 
         state.optimizer.zero_grad()
         with torch.autocast("cuda", torch.bfloat16, enabled=settings.mixed):
             loss = unroll(batch.given, batch.future, batch.inner)
-        processes.heed(check_loss(loss, batch, emulator, state.step))
+        processes.stop_on(check_loss(loss, batch, emulator, state.step))
         loss.backward()
         processes.average_gradients(emulator)
         norm = _clip(emulator, settings.clip)
-        processes.heed(check_gradient(norm, batch, emulator, state.step))
+        processes.stop_on(check_gradient(norm, batch, emulator, state.step))
         state.optimizer.step(learning_rate)
-        processes.heed(check_update(emulator, state.step))
+        processes.stop_on(check_update(emulator, state.step))
         _average(state, settings.average)
 
         state.step += 1

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from fino.training.guards import NotFinite
 
-__all__ = ["ALONE", "Processes", "joined"]
+__all__ = ["ALONE", "Processes", "join_processes"]
 
 
 @dataclass(frozen=True)
@@ -77,21 +77,21 @@ class Processes:
         torch.distributed.all_reduce(box)
         return float(box)
 
-    def heed(self, complaint: str | None) -> None:
-        """Stop everywhere if any process complains, with its words."""
-        if self.world > 1 and self.total(complaint is not None):
-            heard: list[Any] = [None] * self.world
-            torch.distributed.all_gather_object(heard, complaint)
-            complaint = next(words for words in heard if words)
-        if complaint:
-            raise NotFinite(complaint)
+    def stop_on(self, message: str | None) -> None:
+        """Raise NotFinite in every process if any of them has a message."""
+        if self.world > 1 and self.total(message is not None):
+            messages: list[Any] = [None] * self.world
+            torch.distributed.all_gather_object(messages, message)
+            message = next(text for text in messages if text)
+        if message:
+            raise NotFinite(message)
 
 
 ALONE = Processes()
 
 
 @contextmanager
-def joined(device: str = "cpu") -> Iterator[Processes]:
+def join_processes(device: str = "cpu") -> Iterator[Processes]:
     """The processes that torchrun started, or this one alone."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1:

@@ -1,238 +1,314 @@
-"""A training run is a folder that can be resumed, read and shared.
+"""A run: one noun for a trained thing, in memory, in a folder, or shipped with the package.
 
-model/           the best model so far, for fino.load
-last/            the checkpoint to go on from
-start/           the model before the first step
-settings.json    how it was trained
-data.json        on what: card, path, SHA-256
-metrics.jsonl    what happened, one JSON object a line
-loss.png         the same as a picture
+run = fino.fit(model, data)                 holds the model and the data of this process
+run = fino.Run("runs/swe")                  reads what it is asked for, once
+run = fino.PRETRAINED["shallow-water"]      came with the package
+run = fino.find_run(thing)                  any of these, a model, a model folder, a name
+
+runs/swe/
+  model/           the best model so far, for fino.load
+  last/            the checkpoint to go on from
+  start/           the model before the first step
+  settings.json    how it was trained
+  data.json        on what: card, path, SHA-256
+  metrics.jsonl    what happened, one JSON object a line
+  loss.png         the same as a picture
+  scores.json      what fino.evaluate measured
 """
 
 from __future__ import annotations
 
-import json
-import shutil
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cached_property
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
-from fino.allocator import keep_freed_memory
+from torch import Tensor, nn
+
+from fino.data.card import Card
 from fino.data.dataset import Dataset
-from fino.durable import write_whole
+from fino.data.open import open as open_data
+from fino.given import Given
+from fino.inference.rollout import rollout as inference_rollout
+from fino.metrics.scores import Scores
+from fino.model import pretrained as shipped
 from fino.model.emulator import Emulator
-from fino.model.store import load, save
-from fino.training.checkpoint import has_checkpoint, read_checkpoint, write_checkpoint
-from fino.training.choices import choose_settings
-from fino.training.journal import Journal, read_metrics
-from fino.training.loop import Happened, State, begin, train
-from fino.training.processes import Processes, joined
+from fino.model.rollout import rollout as plain_rollout
+from fino.model.store import load
+from fino.settings import did_you_mean
+from fino.training.journal import read_metrics
+from fino.training.run_data import (
+    check_fit,
+    check_same_data,
+    incomplete,
+    read_json,
+    reopen_data,
+)
 from fino.training.settings import TrainingSettings
-from fino.training.shelf import describe_data, reopen
-from fino.training.threads import threads
 
-__all__ = ["Interrupted", "Run", "fit", "resume"]
-
-Progress = Callable[[Happened], None]
-
-
-class Interrupted(KeyboardInterrupt):
-    """Stopped by the user; everything is saved."""
+__all__ = ["PRETRAINED", "Run", "find_run", "pretrained", "rollout"]
 
 
 class Run:
-    """A run folder, read lazily."""
+    """A trained thing: model, data, settings, scores; each is read when first asked for and kept.
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        if not (self.folder / "settings.json").is_file():
-            raise ValueError(
-                f"{self.folder} is not a run folder: it has no settings.json. "
-                "Train one with fino.fit or `fino train`."
-            )
+    name         the folder's name, or the model's
+    folder       where it lies; None for a model in memory
+    model        the best model; any stepper in a run that `find_run` made of one
+    data         what it was trained on; of a shipped model the test part, solved again
+    settings     how it was trained
+    metrics      what happened during training, the oldest row first
+    scores       what fino.evaluate measured; None before, and if it was given other data
+    card         data, recipe, scores, cost, reach, limits of a shipped model; None for others
+    """
+
+    def __init__(
+        self, folder: str | Path | None = None, *, model: Any = None, data: Dataset | None = None
+    ) -> None:
+        if folder is None and model is None:
+            raise ValueError("A run should have a folder or a model.")
+        self.folder = None if folder is None else Path(folder)
+        self._kind = "memory" if self.folder is None else _kind_of(self.folder)
+        self._scores: Scores | None = None
+        self._has_other_data = False
+        if model is not None:
+            self.model = model
+        if data is not None:
+            self.data = data
 
     def __repr__(self) -> str:
-        return f"Run({self.folder})"
+        if self._kind == "shipped":
+            return f"Run({self.name}, shipped)"
+        words = [self.name, *([str(self.folder)] if self.folder is not None else [])]
+        with suppress(ValueError, KeyError):  # a damaged folder still has a name
+            words += [f"{self.metrics[-1]['step']} steps"] if self.metrics else []
+            words += [f"validation nRMSE {self.best['nrmse']:.3g}"] if self.best else []
+        return f"Run({', '.join(words)})"
+
+    @property
+    def name(self) -> str:
+        return self.model_name if self.folder is None else self.folder.resolve().name
+
+    @property
+    def model_name(self) -> str:
+        """What kind of model it is, such as fino or fno."""
+        settings = getattr(self.model, "settings", None)
+        return str(getattr(settings, "model", type(self.model).__name__.lower()))
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it came with the package."""
+        return self._kind == "shipped"
+
+    @property
+    def results_folder(self) -> Path | None:
+        """Where scores and reports belong: the run's folder; None for shipped and bare models."""
+        return self.folder if self._kind == "run" else None
+
+    @property
+    def has_data(self) -> bool:
+        """Whether it knows its data without being told."""
+        return self._kind in ("run", "shipped") or "data" in self.__dict__
 
     @cached_property
-    def model(self) -> Emulator:
-        """The best model of the run."""
-        return load(self.folder / "model")
+    def model(self) -> Any:
+        assert self.folder is not None
+        place = self.folder / "model" if self._kind == "run" else self.folder
+        if not place.is_dir():
+            raise incomplete(self.folder, "it has no model")
+        return load(place)
+
+    @cached_property
+    def data(self) -> Dataset:
+        if self._kind == "shipped":
+            return self.test_data()
+        facts = self.data_facts
+        assert self.folder is not None
+        data = reopen_data(facts, self.folder)
+        check_same_data(data, facts, self.folder)
+        return data
+
+    def test_data(
+        self, samples: int | None = None, progress: Callable[[float], None] | None = None
+    ) -> Dataset:
+        """Data with at least the first so many test samples, or all.
+
+        A shipped model's are solved again, so fewer take less time; other runs give their data.
+        """
+        if self._kind != "shipped" or "data" in self.__dict__:
+            return self.data
+        return shipped.solve_test_part(self.data_card, self.name, samples, progress)
+
+    def check(self) -> None:
+        """Read the model and the data, and refuse a pair that does not fit."""
+        check_fit(self.model, self.data)
+
+    def with_data(self, data: Dataset | str | Path) -> Run:
+        """The same model with other data, which have to fit it."""
+        opened = data if isinstance(data, Dataset) else open_data(data)
+        check_fit(self.model, opened)
+        other = copy.copy(self)
+        other.data, other._scores, other._has_other_data = opened, None, True
+        return other
+
+    @cached_property
+    def data_facts(self) -> dict[str, Any]:
+        """Which data it was trained on: card, path, hash, samples, strides."""
+        if self._kind == "shipped":
+            return {"card": self.card["data"]["card"], "hash": self.card["data"]["sha256"]}
+        if self._kind != "run" or self.folder is None:
+            raise ValueError("A model alone does not know its data: pass data as well.")
+        return read_json(self.folder / "data.json")
+
+    @property
+    def data_card(self) -> Card:
+        """The card of the data that it was trained on, without opening them."""
+        return Card(**self.data_facts["card"])
 
     @cached_property
     def settings(self) -> TrainingSettings:
-        values = json.loads((self.folder / "settings.json").read_text())
-        return TrainingSettings(**values)
+        recorded = self.recorded_settings
+        if recorded is None:
+            raise ValueError("A model alone does not know how it was trained.")
+        return TrainingSettings(**recorded)
 
-    @property
+    @cached_property
+    def recorded_settings(self) -> dict[str, Any] | None:
+        """The settings as they were written down; None for a model alone."""
+        if self._kind == "shipped":
+            recorded: dict[str, Any] = self.card["recipe"]["training"]
+            return recorded
+        if self._kind != "run" or self.folder is None:
+            return None
+        return read_json(self.folder / "settings.json")
+
+    @cached_property
     def metrics(self) -> list[dict[str, Any]]:
-        """What happened, oldest first."""
-        return read_metrics(self.folder / "metrics.jsonl")
+        return [] if self.folder is None else read_metrics(self.folder / "metrics.jsonl")
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """The data that it was trained on: card, path, hash, split."""
-        facts: dict[str, Any] = json.loads((self.folder / "data.json").read_text())
-        return facts
+    def best(self) -> dict[str, Any] | None:
+        """The row of `metrics` whose weights were kept; None if no validation stayed finite."""
+        rows = [row for row in self.metrics if row.get("nrmse") is not None]
+        if not rows:
+            return None
+        column = "validation" if self.settings.choose_by == "full" else "nrmse"
+        return min(rows, key=lambda row: row[column])
 
-    def data(self) -> Dataset:
-        """The data that it was trained on, opened again and checked."""
-        return reopen(self.facts)
+    @property
+    def scores(self) -> Scores | None:
+        if self._scores is None and self.folder and (self.folder / "scores.json").is_file():
+            found = Scores.load(self.folder)
+            if not self._has_other_data or found.data["sha256"] == self.data.hash:
+                self._scores = found
+        return self._scores
+
+    @scores.setter
+    def scores(self, scores: Scores) -> None:
+        self._scores = scores
+
+    @cached_property
+    def card(self) -> Any:
+        if self._kind != "shipped" or self.folder is None:
+            return None
+        return shipped.read_card(self.folder / shipped.CARD)
+
+    @property
+    def title(self) -> str:
+        """A shipped model in a line: what it solves, how well, how far it sees."""
+        if self.card is None:
+            return f"{self.model_name}, {self.name}"
+        error, cells = self.card["scores"]["nrmse"]["value"], self.card["reach"]["cells"]
+        reach = f"{cells[0]} cells" if cells[0] is not None else "the whole field"
+        return f"{self.card['title']}: nRMSE {error:.3g}, sees {reach}"
+
+    def predict(self, given: Given, steps: int) -> Tensor:
+        """Roll out on the model's own device, in its mode for use: → (b, steps, c, *space)."""
+        if not isinstance(self.model, nn.Module):
+            return plain_rollout(self.model, given, steps)
+        was_training, device = self.model.training, given.history.device
+        weight = next(self.model.parameters(), given.history)
+        self.model.eval()
+        try:
+            return plain_rollout(self.model, given.to(weight.device), steps).to(device)
+        finally:
+            self.model.train(was_training)
 
 
-def fit(
-    model: Emulator,
-    data: Dataset,
-    minutes: float | None = None,
-    out: str | Path | None = None,
-    *,
-    progress: Progress | None = None,
-    **settings: Any,
-) -> Run:
-    """Train a model on the train part of the data and keep the best by its validation part.
+class _Pretrained(Mapping[str, Run]):
+    """Every model in the package's folder of weights that has a card."""
 
-    The budget is five minutes unless `minutes`, `cpu_seconds`, `steps` or `epochs` says
-    otherwise.  `settings` are those of TrainingSettings.  The model given is trained in place;
-    run.model is the best one.
+    def __getitem__(self, name: str) -> Run:
+        names = list(self)
+        if name not in names:
+            hint = did_you_mean(name, names) if names else "There are none in this installation."
+            raise ValueError(f"There is no pretrained model '{name}'. {hint}")
+        return Run(shipped.WEIGHTS / name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(shipped.pretrained_names())
+
+    def __len__(self) -> int:
+        return len(shipped.pretrained_names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in shipped.pretrained_names()
+
+
+#: The runs that came with the package, by name; each look opens a fresh one.
+PRETRAINED: Mapping[str, Run] = _Pretrained()
+
+
+def pretrained(name: str) -> Emulator:
+    """A trained model that came with the package: `fino list pretrained` shows the names."""
+    model: Emulator = PRETRAINED[name].model
+    return model
+
+
+def find_run(thing: Any, data: Dataset | str | Path | None = None) -> Run:
+    """The run that is meant, with other data if given.
+
+    `thing` is a Run, a model or any stepper, a run folder, a folder that fino.save wrote, or the
+    name of a shipped model; a folder of that name comes first.
     """
-    chosen = TrainingSettings(minutes=minutes, **settings)
-    chosen = choose_settings(chosen, model, data)
-    folder = (
-        Path(out) if out is not None else _free_folder(f"{data.card.name}-{model.settings.model}")
+    run = _find(thing)
+    return run if data is None else run.with_data(data)
+
+
+def _find(thing: Any) -> Run:
+    if isinstance(thing, Run):
+        return thing
+    if isinstance(thing, str | Path):
+        if not Path(thing).exists() and str(thing) in PRETRAINED:
+            return PRETRAINED[str(thing)]
+        return Run(thing)
+    if callable(thing):
+        return Run(model=thing)
+    raise ValueError(
+        "expected a run, a model or stepper, a run or model folder, or the name of a shipped "
+        f"model, got {type(thing).__name__}."
     )
-    with joined(chosen.device) as processes, threads(chosen.threads):
-        if processes.is_first:
-            _lay_out(folder, model, data, chosen)
-        state = begin(model, chosen)
-        return _run(state, data, chosen, folder, processes, progress)
 
 
-def resume(
-    folder: str | Path,
-    data: Dataset | None = None,
-    *,
-    progress: Progress | None = None,
-    **changes: Any,
-) -> Run:
-    """Go on with an interrupted run; the weights end up as if it had never stopped.
-
-    Data that were never on disk have to be given again.  `changes` replace settings, such as a
-    larger budget.
-    """
-    run = Run(folder)
-    data = reopen(run.facts) if data is None else data
-    if data.hash != run.facts["hash"]:
-        raise ValueError(
-            f"{run.folder} was trained on other data: the SHA-256 is {data.hash[:12]}…, it was "
-            f"{run.facts['hash'][:12]}…. Open the file that it was trained on."
-        )
-    settings = run.settings.changed(**changes) if changes else run.settings
-    with joined(settings.device) as processes, threads(settings.threads):
-        if processes.is_first:
-            _write_json(run.folder / "settings.json", settings.model_dump(mode="json"))
-            for leftover in run.folder.glob(".*"):
-                shutil.rmtree(leftover, ignore_errors=True)
-        state = begin(load(run.folder / "start"), settings)
-        if has_checkpoint(run.folder / "last"):
-            read_checkpoint(state, run.folder / "last")
-        return _run(state, data, settings, run.folder, processes, progress)
+@wraps(inference_rollout)
+def rollout(run: Any, *arguments: Any, **options: Any) -> Any:
+    """fino.inference.rollout, for folders and names as well."""
+    found = find_run(run) if isinstance(run, str | Path) else run
+    return inference_rollout(found, *arguments, **options)
 
 
-def _run(
-    state: State,
-    data: Dataset,
-    settings: TrainingSettings,
-    folder: Path,
-    processes: Processes,
-    progress: Progress | None,
-) -> Run:
-    """Train, and let the folder keep up with what happens."""
-    keep_freed_memory()
-    journal = Journal(folder, settings, state.step) if processes.is_first else None
-    saved = time.monotonic()
-    with _asked_to_stop() as asked:
-        for happened in train(state, data, settings, processes):
-            if progress is not None:
-                progress(happened)
-            stop = bool(processes.total(asked()))
-            if journal is None:
-                if stop:
-                    raise Interrupted
-                continue
-            journal.add(happened)
-            if happened.improved:
-                _keep_best(state, folder)
-            if stop or time.monotonic() - saved >= settings.checkpoint_seconds:
-                write_checkpoint(state, folder / "last")
-                saved = time.monotonic()
-            if stop:
-                journal.close()
-                raise Interrupted(
-                    f"stopped at step {state.step}, everything is saved. "
-                    f"Go on with: fino train --resume {folder}"
-                )
-    if journal is not None:
-        write_checkpoint(state, folder / "last")
-        _keep_best(state, folder)
-        journal.close()
-    return Run(folder)
-
-
-def _keep_best(state: State, folder: Path) -> None:
-    """Write the best weights as a model that fino.load reads."""
-    best = load(folder / "start")
-    best.load_state_dict(state.best_weights or state.candidate.state_dict())
-    save(best, folder / "model", overwrite=True)
-
-
-def _lay_out(folder: Path, model: Emulator, data: Dataset, settings: TrainingSettings) -> None:
-    """A new folder with what is known before the first step."""
-    if folder.exists() and any(folder.iterdir()):
-        raise ValueError(
-            f"{folder} exists already. Go on with `fino train --resume {folder}`, "
-            "or choose another folder."
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_json(folder / "data.json", describe_data(data))
-    save(model, folder / "start")
-    save(model, folder / "model")
-    # Last, because a folder with settings is a run that can be resumed.
-    _write_json(folder / "settings.json", settings.model_dump(mode="json"))
-
-
-def _free_folder(name: str) -> Path:
-    number = 1
-    while (folder := Path("runs") / f"{name}-{number}").exists():
-        number += 1
-    return folder
-
-
-def _write_json(path: Path, content: Any) -> None:
-    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
-
-
-@contextmanager
-def _asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C and a polite kill into a question asked between steps; a second one insists."""
-    asked = False
-
-    def note(number: int, frame: Any) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _kind_of(folder: Path) -> str:
+    """What lies there: a run, a bare model, or a shipped one."""
+    if not folder.exists():
+        near = did_you_mean(str(folder), list(PRETRAINED))
+        hint = near if near.startswith("Did") else "Train a run with `fino train`."
+        raise ValueError(f"There is no run, model or shipped model '{folder}'. {hint}")
+    if (folder / shipped.CARD).is_file():
+        return "shipped"
+    if (folder / "settings.json").is_file() or (folder / "model").is_dir():
+        return "run"
+    if (folder / "config.json").is_file():
+        return "model"
+    raise incomplete(folder, "it has no model")

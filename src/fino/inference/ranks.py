@@ -1,0 +1,330 @@
+"""A rollout over many processes: each marches its block, and a wide halo travels every k steps.
+
+    read own block → exchange K frames → ( step k times → keep own block → exchange k frames )*
+
+Axis by axis, each rank sends its faces to the two neighbours on that axis and receives theirs.
+The second axis also sends what arrived along the first: corners travel in two hops and
+cost no message of their own.  Frames whose halo came with an earlier exchange are not sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from fino.given import Given
+from fino.inference.boxes import HIGH, LOW, Box, Mesh, Region, choose_mesh, crop, per_axis, shape
+from fino.inference.local import LocalStep, find_model, like_weights, open_history
+from fino.inference.process_group import ProcessGroup, is_launched, join_group
+from fino.inference.rollout import rollout
+from fino.inference.store import MemoryStore, TrajectoryStore, as_array, create_store, read_frames
+from fino.inference.tiles import Progress, choose_steps_per_halo, compute
+
+__all__ = ["Decomposition", "Halo", "Share", "decompose", "rollout_launched", "rollout_ranks"]
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """How processes share a domain: their mesh, and the steps that a halo carries.
+
+    With `overlap`, the cells that need nothing from others are computed while the halo travels.
+    That hides slow messages, and computes the cells twice that inner part and shell both read.
+    Good to start with: what `decompose` chooses; overlap where waiting for halos takes a tenth
+    of the time or more.
+    """
+
+    mesh: Mesh
+    steps_per_halo: int = 1
+    overlap: bool = False
+
+
+def decompose(
+    step: LocalStep,
+    ranks: int,
+    steps: int,
+    *,
+    mesh: tuple[int, ...] | None = None,
+    steps_per_halo: int | None = None,
+    overlap: bool = False,
+) -> Decomposition:
+    """Cut the domain for so many processes; the same on every rank.
+
+    The mesh is the one with the least halo for the largest block, unless one is given.  A halo
+    carries as many steps as `choose_steps_per_halo` finds, as for tiles.
+    """
+    least = step.locality.halo(steps_per_halo or 1)
+    cut = choose_mesh(step.domain, ranks, least) if mesh is None else Mesh(step.domain, mesh)
+    if cut.ranks != ranks:
+        raise ValueError(f"a mesh of {mesh} needs {cut.ranks} processes, but there are {ranks}.")
+    cut.check(least)
+    blocks = [cut.block(rank) for rank in range(ranks)]
+
+    def carried(count: int) -> Sequence[Box]:
+        return blocks if cut.carries(step.locality.halo(count)) else ()
+
+    count = steps_per_halo or choose_steps_per_halo(step, carried, steps)
+    return Decomposition(cut, count, overlap)
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """What one rank has when the rollout is over.
+
+    `frames` (b, t, c, *block) unless they went to a file; seconds of the whole and of waiting
+    for halos.
+    """
+
+    frames: Tensor | np.memmap | None
+    block: Box
+    seconds: float
+    halo_seconds: float = 0.0
+
+    @property
+    def halo_share(self) -> float:
+        return self.halo_seconds / self.seconds if self.seconds else 0.0
+
+
+def rollout_launched(
+    run: Any,
+    history: Any,
+    steps: int,
+    *,
+    mesh: tuple[int, ...] | None = None,
+    region: Region | None = None,
+    out: str | Path | None = None,
+    **settings: Any,
+) -> Share | None:
+    """`rollout` by this process, or by all that torchrun started; None on all but the first.
+
+    `mesh` is for several processes, `region` for one.  The first process has its own block of
+    the frames, or all of them if they went to the file `out`.
+    """
+    model = find_model(run)
+    if not is_launched():
+        begin = perf_counter()
+        frames = rollout(model, history, steps, region=region, out=out, **settings)
+        return Share(frames, (), perf_counter() - begin)
+    weight = next(model.parameters(), None)
+    on_device = weight is not None and weight.device.type != "cpu"
+    with join_group("nccl" if on_device else "gloo") as group:
+        step, _, _ = open_history(model, history)
+        cut = decompose(step, group.size, steps, mesh=mesh)
+        share = rollout_ranks(group, model, history, steps, cut, out=out, **settings)
+    if group.rank > 0:
+        return None
+    return share if out is None else replace(share, frames=as_array(out))
+
+
+def rollout_ranks(
+    group: ProcessGroup,
+    model: Any,
+    history: Any,
+    steps: int,
+    decomposition: Decomposition | None = None,
+    *,
+    tile: int | Sequence[int] | None = None,
+    out: str | Path | None = None,
+    every: int = 1,
+    progress: Progress | None = None,
+) -> Share:
+    """This rank's part of a rollout that all ranks call with the same arguments.
+
+    `history` is as `rollout` takes it, of the whole domain; each rank reads its block.  With
+    `out`, each rank writes its block into one file.  A `tile` bounds the memory of a rank.
+    """
+    step, store, alone = open_history(model, history)
+    cut = decomposition or decompose(step, group.size, steps)
+    rank = _Rank(group, step, cut, store, tile)
+    block = rank.halo.block
+    kept = (store.shape[0], steps // every, store.shape[2])
+    if out is None:
+        mine = torch.empty(*kept, *shape(block), dtype=store.dtype)
+        timing = rank.march(steps, MemoryStore(mine, _origin(block)), every, progress)
+        return Share(mine[0] if alone else mine, block, *timing)
+    whole, wait = (*kept, *store.shape[3:]), dist.barrier
+    with create_store(out, whole, store.dtype, alone=alone, rank=group.rank, wait=wait) as file:
+        timing = rank.march(steps, file, every, progress)
+    return Share(None, block, *timing)
+
+
+def _origin(box: Box) -> tuple[int, ...]:
+    return tuple(start for start, _ in box)
+
+
+class _Rank:
+    """One process at work: its window of the recent frames, and the exchange that renews it."""
+
+    def __init__(
+        self,
+        group: ProcessGroup,
+        step: LocalStep,
+        cut: Decomposition,
+        store: TrajectoryStore,
+        tile: int | Sequence[int] | None = None,
+    ) -> None:
+        self.step, self.cut = step, cut
+        self.tile = step.domain.points if tile is None else per_axis(tile, step.domain.dims)
+        width = step.locality.halo(cut.steps_per_halo)
+        self.halo = Halo(cut.mesh, group.rank, width, group.lost)
+        self.samples = range(store.shape[0])
+        last = range(store.shape[1] - step.history, store.shape[1])
+        known = [read_frames(store, sample, last, self.halo.block) for sample in self.samples]
+        self.recent = self.halo.room(like_weights(Given(torch.stack(known)), step.step).history)
+        self.waited = 0.0
+
+    def march(
+        self, steps: int, result: TrajectoryStore, every: int, progress: Progress | None
+    ) -> tuple[float, float]:
+        """All steps; (seconds, of which waiting for halos)."""
+        begin = perf_counter()
+        with ThreadPoolExecutor(max_workers=1) as messenger:
+            renewed = self._renew(self.recent, messenger)
+            for start in range(0, steps, self.cut.steps_per_halo):
+                times = range(start, min(start + self.cut.steps_per_halo, steps))
+                frames = self._step(times, renewed)
+                if times.stop < steps:
+                    renewed = self._renew(self._shift(frames), messenger)
+                self._keep(frames, start, result, every)
+                if progress:
+                    progress(times.stop / steps)
+            self._wait(renewed)
+        return perf_counter() - begin, self.waited
+
+    def _step(self, times: range, renewed: Future[None] | None) -> Tensor:
+        """Some steps of the own block: (b, times, c, *block)."""
+        block = self.halo.block
+        size = (len(self.samples), len(times), self.recent.shape[2], *shape(block))
+        frames = self.recent.new_empty(size)
+        inner: list[Box] = []
+        shell: list[Box] = [block]
+        if self.cut.overlap:
+            width = self.step.locality.halo(len(times))
+            inner, shell = self.cut.mesh.inner_and_shell(self.halo.rank, width)
+        self._compute(inner, times, frames)
+        self._wait(renewed)
+        self._compute(shell, times, frames)
+        return frames
+
+    def _compute(self, boxes: Sequence[Box], times: range, frames: Tensor) -> None:
+        window = MemoryStore(self.recent, _origin(self.halo.window))
+        target = MemoryStore(frames, _origin(self.halo.block))
+
+        def past(sample: int, box: Box) -> Tensor:
+            return read_frames(window, sample, range(self.step.history), box)
+
+        def write(sample: int, time: int, box: Box, values: Tensor) -> None:
+            target.write(sample, time - times.start, box, values)
+
+        width = self.step.locality.halo(len(times))
+        tiles = [tile for box in boxes for tile in self.step.domain.cut(box, self.tile, width)]
+        for _ in compute(self.step, tiles, self.samples, times, past, write, len(self.samples)):
+            pass
+
+    def _shift(self, frames: Tensor) -> Tensor:
+        """Move on in time; returns the frames whose halo is still missing."""
+        fresh = frames[:, -self.step.history :]
+        kept = self.recent[:, fresh.shape[1] :]
+        self.recent = torch.cat([kept, self.halo.room(fresh)], dim=1)
+        return self.recent[:, kept.shape[1] :]
+
+    def _keep(self, frames: Tensor, start: int, result: TrajectoryStore, every: int) -> None:
+        for time in range(start, start + frames.shape[1]):
+            if (time + 1) % every == 0:
+                for sample in self.samples:
+                    values = frames[sample, time - start]
+                    result.write(sample, (time + 1) // every - 1, self.halo.block, values)
+
+    def _renew(self, window: Tensor, messenger: ThreadPoolExecutor) -> Future[None] | None:
+        """Exchange halos: at once, or by the messenger while this thread goes on."""
+        if self.cut.overlap:
+            return messenger.submit(self.halo.exchange, window)
+        begin = perf_counter()
+        self.halo.exchange(window)
+        self.waited += perf_counter() - begin
+        return None
+
+    def _wait(self, renewed: Future[None] | None) -> None:
+        if renewed is not None:
+            begin = perf_counter()
+            renewed.result()
+            self.waited += perf_counter() - begin
+
+
+class Halo:
+    """How one rank of a mesh fills the cells around its block.
+
+    (b, f, c, *window), right in the block  →  right in the whole window
+    """
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        rank: int,
+        width: tuple[int, ...],
+        lost: Callable[[int, Exception], Exception] | None = None,
+    ) -> None:
+        mesh.check(width)
+        self.mesh, self.rank, self.width = mesh, rank, width
+        self.block: Box = mesh.block(rank)
+        self.window: Box = mesh.domain.grow(self.block, width)
+        self._lost = lost or (lambda neighbour, error: error)
+
+    def room(self, block: Tensor) -> Tensor:
+        """A window's tensor with the block's values in its middle; its halo is not filled."""
+        sizes = shape(self.window)
+        window = block.new_empty((*block.shape[: -len(sizes)], *sizes))
+        crop(window, self.block, self.window).copy_(block)
+        return window
+
+    def exchange(self, window: Tensor) -> None:
+        """Fill the halo of a window in place; every rank of the mesh has to call it."""
+        for axis in range(self.mesh.domain.dims):
+            self._exchange_axis(window, axis)
+
+    def _exchange_axis(self, window: Tensor, axis: int) -> None:
+        (start, stop), (first, last) = self.block[axis], self.window[axis]
+        operations: list[dist.P2POp] = []
+        arriving: list[tuple[Tensor, Tensor]] = []
+        for side, other in ((LOW, HIGH), (HIGH, LOW)):
+            # My low face is the high halo of my low neighbour, and so on.  This order also pairs
+            # the messages where both neighbours are one rank and a library ignores tags.
+            tag = 2 * axis + side
+            to = self.mesh.neighbour(self.rank, axis, side)
+            if to is not None and (count := self.mesh.ghosts(to, self.width, axis, other)):
+                span = (start, start + count) if side == LOW else (stop - count, stop)
+                face = self._slab(window, axis, span).contiguous()
+                operations.append(dist.P2POp(dist.isend, face, to, tag=tag))
+            come = self.mesh.neighbour(self.rank, axis, other)
+            ghosts = self._slab(window, axis, (first, start) if other == LOW else (stop, last))
+            if come is not None and ghosts.numel():
+                buffer = torch.empty_like(ghosts, memory_format=torch.contiguous_format)
+                operations.append(dist.P2POp(dist.irecv, buffer, come, tag=tag))
+                arriving.append((ghosts, buffer))
+        self._carry_out(operations)
+        for ghosts, buffer in arriving:
+            ghosts.copy_(buffer)
+
+    def _carry_out(self, operations: list[dist.P2POp]) -> None:
+        if not operations:
+            return
+        peer = operations[0].peer
+        try:
+            for operation, work in zip(operations, dist.batch_isend_irecv(operations), strict=True):
+                peer = operation.peer
+                work.wait()
+        except RuntimeError as error:
+            raise self._lost(peer, error) from None
+
+    def _slab(self, window: Tensor, axis: int, span: tuple[int, int]) -> Tensor:
+        """A span of an axis, with the halos of the axes before it, which have arrived."""
+        slab = (*self.window[:axis], span, *self.block[axis + 1 :])
+        return crop(window, slab, self.window)

@@ -1,0 +1,374 @@
+"""Trajectory stores: frames over a domain, read and written box by box, in memory or on disk.
+
+    store, alone = open_store("state.npy", grid)         (t, c, *space) or (b, t, c, *space)
+    with create_store("out.h5", shape, dtype) as store:  (b, t, c, *space)
+        store.write(sample, time, box, values)           values (c, *box)
+
+Files are .npy, or HDF5: `file.h5`, or `file.h5:name` where it holds several arrays.  They are
+read and written row by row and never through a memory map, whose pages count as memory of the
+process: frames on disk cost the memory of the box in use.  A new file gets its name when it is
+complete.  HDF5 is laid out in one piece, so that many processes can write to it at once.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fino.data.dataset import Sample
+from fino.durable import replace
+from fino.grid import Grid
+from fino.inference.boxes import Box, Slices, shape, unwrap
+from fino.shapes import Trajectory
+
+__all__ = [
+    "ArrayStore",
+    "FileStore",
+    "MemoryStore",
+    "TrajectoryStore",
+    "as_array",
+    "create_store",
+    "finish",
+    "open_store",
+    "read_frames",
+]
+
+#: The name of the array in the HDF5 files that are written here.
+NAME = "u"
+_HDF5 = (".h5", ".hdf5")
+
+
+class TrajectoryStore(Protocol):
+    """Frames (b, t, c, *space) that are read and written in boxes: (c, *box)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+    def read(self, sample: int, time: int, box: Box) -> Tensor: ...
+
+    def write(self, sample: int, time: int, box: Box, values: Tensor) -> None: ...
+
+
+def read_frames(store: TrajectoryStore, sample: int, times: Iterable[int], box: Box) -> Tensor:
+    """Some frames of a box: (t, c, *box)."""
+    return torch.stack([store.read(sample, time, box) for time in times])
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryStore:
+    """Frames in memory; `origin` is the cell that the tensor begins with.
+
+    A tensor that holds less than the domain on an axis is not wrapped there.
+    """
+
+    frames: Tensor
+    origin: tuple[int, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.frames.shape)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.frames.dtype
+
+    def read(self, sample: int, time: int, box: Box) -> Tensor:
+        frame, box = self.frames[sample, time], self._local(box)
+        blocks = list(unwrap(box, self.shape[3:]))
+        if len(blocks) == 1:
+            return frame[(slice(None), *blocks[0][0])]
+        out = frame.new_empty((frame.shape[0], *shape(box)))
+        for there, here in blocks:
+            out[(slice(None), *here)] = frame[(slice(None), *there)]
+        return out
+
+    def write(self, sample: int, time: int, box: Box, values: Tensor) -> None:
+        frame, box = self.frames[sample, time], self._local(box)
+        for there, here in unwrap(box, self.shape[3:]):
+            frame[(slice(None), *there)] = values[(slice(None), *here)]
+
+    def _local(self, box: Box) -> Box:
+        if not self.origin:
+            return box
+        return tuple((a - o, b - o) for (a, b), o in zip(box, self.origin, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayStore:
+    """Anything that is indexed like an array, such as a compressed HDF5 data set: to read."""
+
+    array: Any
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return _torch_type(self.array.dtype)
+
+    def read(self, sample: int, time: int, box: Box) -> Tensor:
+        lead = (sample, time) if len(self.array.shape) == len(self.shape) else (time,)
+        out = np.empty((self.shape[2], *shape(box)), dtype=np.dtype(self.array.dtype))
+        for there, here in unwrap(box, self.shape[3:]):
+            out[(slice(None), *here)] = self.array[(*lead, slice(None), *there)]
+        return _as_tensor(out)
+
+    def write(self, sample: int, time: int, box: Box, values: Tensor) -> None:
+        raise ValueError(
+            "This field can only be read: it is compressed or in pieces. Write to a new file."
+        )
+
+
+class FileStore:
+    """Numbers that lie one after another in a file, from `offset` on."""
+
+    def __init__(
+        self, path: Path, offset: int, shape: Sequence[int], dtype: np.dtype, writable: bool = False
+    ) -> None:
+        self.path, self.offset, self.array_type = path, offset, np.dtype(dtype)
+        self.shape = tuple(int(n) for n in shape)
+        self._handle = os.open(path, os.O_RDWR if writable else os.O_RDONLY)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return _torch_type(self.array_type)
+
+    def close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    def read(self, sample: int, time: int, box: Box) -> Tensor:
+        out = np.empty((self.shape[2], *shape(box)), dtype=self.array_type)
+        for there, here in unwrap(box, self.shape[3:]):
+            for row, place in self._rows(sample, time, out, there, here):
+                if os.preadv(self._handle, [row], place) != row.nbytes:
+                    raise ValueError(f"{self.path} ends too early: it is damaged or being written.")
+        return _as_tensor(out)
+
+    def write(self, sample: int, time: int, box: Box, values: Tensor) -> None:
+        array = np.ascontiguousarray(values.detach().cpu().numpy(), dtype=self.array_type)
+        for there, here in unwrap(box, self.shape[3:]):
+            for row, place in self._rows(sample, time, array, there, here):
+                if os.pwritev(self._handle, [row], place) != row.nbytes:
+                    raise OSError(f"{self.path} could not be written: is the disk full?")
+
+    def _rows(
+        self, sample: int, time: int, array: np.ndarray, there: Slices, here: Slices
+    ) -> Iterator[tuple[memoryview, int]]:
+        """Runs of numbers that are contiguous in memory and in the file, and where they lie."""
+        _, times, channels, *points = self.shape
+        split = len(points) - 1
+        # Rows follow one another where an axis is taken whole on both sides.
+        while split and there[split] == slice(0, array.shape[split + 1]) == slice(0, points[split]):
+            split -= 1
+        corner = [np.arange(s.start, s.stop) for s in there[:split]]
+        corner += [np.array([s.start]) for s in there[split:]]
+        starts = np.ravel_multi_index(np.meshgrid(*corner, indexing="ij"), points).ravel()
+        for channel in range(channels):
+            block = array[channel][here]
+            frame = ((sample * times + time) * channels + channel) * math.prod(points)
+            for start, row in zip(starts.tolist(), np.ndindex(block.shape[:split]), strict=True):
+                yield block[row].data, self.offset + (frame + start) * self.array_type.itemsize
+
+
+def _torch_type(dtype: np.dtype) -> torch.dtype:
+    return _as_tensor(np.empty(0, dtype=dtype)).dtype
+
+
+def _as_tensor(array: np.ndarray) -> Tensor:
+    return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+
+
+def open_store(
+    source: Any, grid: Grid | None, name: str = "history"
+) -> tuple[TrajectoryStore, bool]:
+    """Frames to read, and whether they came without a batch.
+
+    `source` is a tensor, an array, a file name, or what has a `.history`: a sample, a `Given`.
+    Where no grid tells the axes of space, all but samples have a batch.
+    """
+    dims = None if grid is None else grid.dims
+    if isinstance(source, Sample):
+        dims = source.history.dim() - 2
+    source = getattr(source, "history", source)
+    if isinstance(source, (MemoryStore, FileStore, ArrayStore)):
+        return source, False
+    if isinstance(source, (str, Path)):
+        return _open_file(source, dims, name)
+    if not hasattr(source, "shape"):
+        raise ValueError(f"{name} should be a tensor, an array or a file, got {type(source)}.")
+    shape, alone = _with_batch(source.shape, dims, name)
+    if isinstance(source, torch.Tensor):
+        return MemoryStore(source.view(shape)), alone
+    if isinstance(source, np.memmap) and isinstance(source.base, mmap.mmap):
+        in_order, file = source.flags.c_contiguous, source.filename
+        if in_order and file is not None:
+            return FileStore(Path(file), source.offset, shape, source.dtype), alone
+    if isinstance(source, np.ndarray) and not isinstance(source, np.memmap):
+        return MemoryStore(torch.from_numpy(source).view(shape)), alone
+    return ArrayStore(source, shape), alone
+
+
+def _open_file(
+    source: str | Path, dims: int | None, name: str, writable: bool = False
+) -> tuple[FileStore | ArrayStore, bool]:
+    path, array = _split_name(source)
+    if not path.is_file():
+        raise ValueError(f"There is no file {path}. Expected the {name} as .npy or .h5.")
+    if path.suffix not in (".npy", *_HDF5):
+        raise ValueError(f"{path} should end in .npy or .h5.")
+    size, dtype, offset = _locate(path, array)
+    shape, alone = _with_batch(size, dims, f"{name} in {path}")
+    if offset is not None:
+        return FileStore(path, offset, shape, dtype, writable), alone
+    import h5py
+
+    return ArrayStore(_hdf5_array(h5py.File(path, "r"), path, array), shape), alone
+
+
+@contextmanager
+def create_store(
+    target: str | Path | None,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+    *,
+    alone: bool = False,
+    scratch: bool = False,
+    rank: int = 0,
+    wait: Callable[[], Any] = lambda: None,
+) -> Iterator[TrajectoryStore]:
+    """Room for frames (b, t, c, *space), in memory or in a file named `target`.
+
+    The file gets its name when nothing went wrong; `alone` leaves out the batch in it.
+    `scratch` is room for a while, beside the file.  Several processes fill one file if each says
+    its `rank` and how to `wait` for the others.
+    """
+    if target is None:
+        yield MemoryStore(torch.empty(tuple(shape), dtype=dtype))
+        return
+    target = Path(target)
+    if target.suffix not in (".npy", *_HDF5):
+        raise ValueError(f"out should end in .npy or .h5, got '{target.name}'.")
+    name = f"ring.{target.stem}.npy" if scratch else target.name
+    part = target.with_name(f".part.{name}")
+    try:
+        if rank == 0:
+            _allocate(part, shape[1:] if alone else shape, dtype)
+        wait()
+        store, _ = _open_file(part, len(shape) - 3, "result", writable=True)
+        assert isinstance(store, FileStore)
+        with closing(store):
+            yield store
+        wait()
+        if rank == 0 and not scratch:
+            replace(part, target)
+    finally:
+        if rank == 0:
+            part.unlink(missing_ok=True)
+
+
+def _allocate(path: Path, shape: Sequence[int], dtype: torch.dtype) -> None:
+    """Make a file of the right size; what nobody writes takes no room on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    array_type = torch.empty(0, dtype=dtype).numpy().dtype
+    if path.suffix == ".npy":
+        np.lib.format.open_memmap(path, mode="w+", dtype=array_type, shape=tuple(shape))
+        return
+    import h5py
+
+    settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    settings.set_layout(h5py.h5d.CONTIGUOUS)
+    settings.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    settings.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    with h5py.File(path, "w") as file:
+        space = h5py.h5s.create_simple(tuple(shape))
+        kind = h5py.h5t.py_create(array_type)
+        h5py.h5d.create(file.id, NAME.encode(), kind, space, settings)
+
+
+def finish(store: TrajectoryStore, out: str | Path | None, alone: bool) -> Trajectory | np.memmap:
+    """What `create_store` was filled with: a tensor, or the file as an array."""
+    if out is not None:
+        return as_array(out)
+    assert isinstance(store, MemoryStore)
+    return store.frames[0] if alone else store.frames
+
+
+def as_array(path: str | Path) -> np.memmap:
+    """A finished file as an array that is read as it is used."""
+    path, name = _split_name(path)
+    size, dtype, offset = _locate(path, name)
+    assert offset is not None
+    return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=size)
+
+
+def _split_name(source: str | Path) -> tuple[Path, str | None]:
+    for suffix in _HDF5:
+        file, colon, name = str(source).rpartition(f"{suffix}:")
+        if colon:
+            return Path(file + suffix), name
+    return Path(source), None
+
+
+def _locate(path: Path, name: str | None) -> tuple[tuple[int, ...], np.dtype, int | None]:
+    """Shape, type and first byte of the numbers; no first byte where they are in pieces."""
+    if path.suffix == ".npy":
+        return _npy_header(path)
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        data = _hdf5_array(file, path, name)
+        return data.shape, data.dtype, data.id.get_offset()
+
+
+def _hdf5_array(file: Any, path: Path, name: str | None) -> Any:
+    import h5py
+
+    found: list[str] = []
+    file.visititems(lambda key, item: found.append(key) if isinstance(item, h5py.Dataset) else None)
+    if name is None and len(found) == 1:
+        name = found[0]
+    if name is None or name.strip("/") not in found:
+        raise ValueError(f"{path} holds {', '.join(found)}. Name one of them as {path}:NAME.")
+    return file[name]
+
+
+def _npy_header(path: Path) -> tuple[tuple[int, ...], np.dtype, int]:
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except ValueError:
+        raise ValueError(f"{path} is not a .npy file that can be read here.") from None
+    if not array.flags.c_contiguous:
+        raise ValueError(
+            f"{path} is in Fortran order. Save it with np.save(path, np.ascontiguousarray(u))."
+        )
+    if array.dtype.kind != "f":
+        raise ValueError(f"{path} should hold real numbers, got {array.dtype}.")
+    return array.shape, array.dtype, array.offset
+
+
+def _with_batch(size: Sequence[int], dims: int | None, name: str) -> tuple[tuple[int, ...], bool]:
+    shape = tuple(int(n) for n in size)
+    dims = len(shape) - 3 if dims is None else dims
+    if len(shape) not in (dims + 2, dims + 3):
+        raise ValueError(
+            f"{name} should be (t, c, *space) or (b, t, c, *space) with {dims} axes of space, "
+            f"got {shape}."
+        )
+    alone = len(shape) == dims + 2
+    return ((1, *shape) if alone else shape), alone

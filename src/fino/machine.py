@@ -1,0 +1,66 @@
+"""This machine: its threads and its memory.
+
+`keep_freed_memory` and `threads` change the process, so the long-running verbs call them and
+importing fino never does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["describe_machine", "keep_freed_memory", "peak_memory", "threads"]
+
+# From glibc's malloc.h.
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Let torch use so many threads inside, and as many as before outside; None changes nothing."""
+    import torch
+
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def keep_freed_memory() -> bool:
+    """Keep the memory of the last step for the next one; False where there is no glibc.
+
+    A network's step allocates and frees the same few megabytes again and again.  The C library
+    gives such blocks back to the system at once and then pays for fresh pages: up to a third of a
+    forward pass here.  This asks it to serve blocks up to 32 MiB from memory that is kept.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    wishes = ((_MMAP_THRESHOLD, 32 << 20), (_TRIM_THRESHOLD, 1 << 30), (_TOP_PAD, 64 << 20))
+    return all(mallopt(name, value) == 1 for name, value in wishes)
+
+
+def peak_memory() -> int:
+    """The most memory that this process has had, in bytes."""
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def describe_machine() -> str:
+    """The machine in a few words."""
+    import torch
+
+    words = platform.processor() or platform.machine()
+    return f"{words}, {os.cpu_count()} cores, torch on {torch.get_num_threads()} threads"

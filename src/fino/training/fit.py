@@ -1,0 +1,192 @@
+"""`fino.fit` and `resume`: train a model, and keep its folder up to date while it happens."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fino.data.dataset import Dataset
+from fino.durable import write_whole
+from fino.machine import keep_freed_memory, threads
+from fino.model.emulator import Emulator
+from fino.model.store import load, save
+from fino.training.checkpoint import has_checkpoint, read_checkpoint, write_checkpoint
+from fino.training.choices import choose_settings
+from fino.training.journal import Journal
+from fino.training.loop import Happened, State, begin, train
+from fino.training.processes import Processes, join_processes
+from fino.training.run import Run, find_run
+from fino.training.run_data import check_same_data, describe_data
+from fino.training.settings import TrainingSettings
+
+__all__ = ["Interrupted", "fit", "resume"]
+
+Progress = Callable[[Happened], None]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Stopped by the user; everything is saved."""
+
+
+def fit(
+    model: Emulator,
+    data: Dataset,
+    minutes: float | None = None,
+    out: str | Path | None = None,
+    *,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Run:
+    """Train a model on the train part of the data and keep the best by its validation part.
+
+    The budget is five minutes unless `minutes`, `cpu_seconds`, `steps` or `epochs` says
+    otherwise.  `out` is the run's folder; a new one under runs/ if not given.  `progress` is
+    called after every step with what happened.  `settings` are those of TrainingSettings.
+
+    The model given is trained in place; `run.model` has the best weights, and `run.data` are the
+    data given, so that fino.evaluate(run) and fino.report(run) read nothing again.
+    """
+    chosen = TrainingSettings(minutes=minutes, **settings)
+    chosen = choose_settings(chosen, model, data)
+    folder = (
+        Path(out) if out is not None else _free_folder(f"{data.card.name}-{model.settings.model}")
+    )
+    with join_processes(chosen.device) as processes, threads(chosen.threads):
+        if processes.is_first:
+            _lay_out(folder, model, data, chosen)
+        state = begin(model, chosen)
+        return _run(state, data, chosen, folder, processes, progress)
+
+
+def resume(
+    run: Run | str | Path,
+    data: Dataset | None = None,
+    *,
+    progress: Progress | None = None,
+    **changes: Any,
+) -> Run:
+    """Go on with an interrupted run; the weights end up as if it had never stopped.
+
+    Data that were never on disk have to be given again.  `changes` replace settings, such as a
+    larger budget.
+    """
+    run = find_run(run)
+    folder = run.results_folder
+    if folder is None:
+        raise ValueError(f"{run.name} is a model alone: only a run folder can be resumed.")
+    settings = run.settings.changed(**changes) if changes else run.settings
+    data = run.data if data is None else data
+    check_same_data(data, run.data_facts, folder)
+    with join_processes(settings.device) as processes, threads(settings.threads):
+        if processes.is_first:
+            _write_json(folder / "settings.json", settings.model_dump(mode="json"))
+            for leftover in folder.glob(".*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+        state = begin(load(folder / "start"), settings)
+        if has_checkpoint(folder / "last"):
+            read_checkpoint(state, folder / "last")
+        return _run(state, data, settings, folder, processes, progress)
+
+
+def _run(
+    state: State,
+    data: Dataset,
+    settings: TrainingSettings,
+    folder: Path,
+    processes: Processes,
+    progress: Progress | None,
+) -> Run:
+    """Train, and let the folder keep up with what happens."""
+    keep_freed_memory()
+    journal = Journal(folder, settings, state.step) if processes.is_first else None
+    saved = time.monotonic()
+    with _asked_to_stop() as asked:
+        for happened in train(state, data, settings, processes):
+            if progress is not None:
+                progress(happened)
+            stop = bool(processes.total(asked()))
+            if journal is None:
+                if stop:
+                    raise Interrupted
+                continue
+            journal.add(happened)
+            if happened.improved:
+                _keep_best(state, folder)
+            if stop or time.monotonic() - saved >= settings.checkpoint_seconds:
+                write_checkpoint(state, folder / "last")
+                saved = time.monotonic()
+            if stop:
+                journal.close()
+                raise Interrupted(
+                    f"stopped at step {state.step}, everything is saved. "
+                    f"Go on with: fino train --resume {folder}"
+                )
+    if journal is None:
+        return Run(folder, data=data)
+    write_checkpoint(state, folder / "last")
+    best = _keep_best(state, folder)
+    journal.close()
+    return Run(folder, model=best, data=data)
+
+
+def _keep_best(state: State, folder: Path) -> Emulator:
+    """Write the best weights as a model that fino.load reads, and return it."""
+    best = load(folder / "start")
+    best.load_state_dict(state.best_weights or state.candidate.state_dict())
+    save(best, folder / "model", overwrite=True)
+    return best
+
+
+def _lay_out(folder: Path, model: Emulator, data: Dataset, settings: TrainingSettings) -> None:
+    """A new folder with what is known before the first step."""
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(
+            f"{folder} exists already. Go on with `fino train --resume {folder}`, "
+            "or choose another folder."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_json(folder / "data.json", describe_data(data))
+    save(model, folder / "start")
+    save(model, folder / "model")
+    # Last, because a folder with settings is a run that can be resumed.
+    _write_json(folder / "settings.json", settings.model_dump(mode="json"))
+
+
+def _free_folder(name: str) -> Path:
+    number = 1
+    while (folder := Path("runs") / f"{name}-{number}").exists():
+        number += 1
+    return folder
+
+
+def _write_json(path: Path, content: Any) -> None:
+    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[Callable[[], bool]]:
+    """Note Ctrl-C or SIGTERM, to be looked at between steps; a second one stops at once."""
+    asked = False
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
