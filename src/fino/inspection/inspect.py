@@ -29,6 +29,7 @@ from fino.model.pretrained import Pretrained, near_name, on_shelf
 from fino.model.store import load
 from fino.shapes import Trajectory
 from fino.streams import torch_stream
+from fino.training.threads import threads
 
 __all__ = ["Inspection", "inspect"]
 
@@ -104,7 +105,16 @@ def inspect(
     `data` are the run's own if not given; a model alone needs them for gates and stability.
     `plan` says how much is measured; its defaults take some seconds on a plane of 64 × 64 cells.
     """
-    plan = plan or StabilityPlan()
+    with threads(1):  # the fields are small: more threads would mostly wait for one another
+        return _inspect(model, data, plan or StabilityPlan(), progress)
+
+
+def _inspect(
+    model: Any,
+    data: Dataset | str | Path | None,
+    plan: StabilityPlan,
+    progress: Callable[[float], None] | None,
+) -> Inspection:
     emulator, own, notes = _find(model, plan.trajectories if data is None else 0)
     opened = _open(data) if data is not None else own
     if opened is not None:
