@@ -128,7 +128,7 @@ def test_no_flux_continues_the_field_into_the_mask_and_zero_does_not():
 def test_tiles_are_the_whole_with_all_that_is_given(name, walls):
     data = world(walls)
     model = build(name, data).double()
-    sample = data.test[0]
+    sample = data.train[0]
     given = sample.given.to(torch.float64)
     whole = fino.rollout(model, given, 4)
     tiled = fino.rollout(model, given, 4, tile=16)
@@ -146,7 +146,7 @@ def test_tiles_are_the_whole_with_all_that_is_given(name, walls):
 def test_a_halo_one_stride_too_small_is_noticed():
     data = world()
     model = build("fino", data).double()
-    given = data.test[0].given.to(torch.float64)
+    given = data.train[0].given.to(torch.float64)
     step = local_step(model, POINTS, given)
     box = ((16, 32), (8, 24))
     whole = fino.rollout(model, given, 1)[0, 0]
@@ -306,7 +306,7 @@ def test_mistakes_are_answered_in_one_line(facts, message):
 def test_a_step_that_lacks_something_says_what():
     data = world()
     model = build("fino", data)
-    given = data.test[0].given
+    given = data.train[0].given
     with pytest.raises(ValueError, match="is given parameters nu, speed, but got 0"):
         model(replace(given, parameters=None))
     with pytest.raises(ValueError, match="trained with a mask"):
@@ -327,3 +327,29 @@ def test_a_step_that_lacks_something_says_what():
 def test_every_model_is_here():
     assert set(TINY) == set(MODELS)
     assert Given.of(world().test[0]).parameters is not None
+
+
+def test_a_rollout_takes_parameters_and_forcing_by_name():
+    data = world()
+    model = build("fino", data)
+    sample = data.train[0]
+    nu, speed = (float(x) for x in sample.given.parameters[0])
+    usual = fino.rollout(model, sample.given, 3)
+    again = fino.rollout(model, sample, 3, parameters={"nu": nu})
+    torch.testing.assert_close(again, usual)
+    other = fino.rollout(model, sample, 3, parameters={"nu": 3 * nu, "speed": speed})
+    assert not torch.allclose(other, usual)
+    calm = fino.rollout(model, sample, 3, forcing={"wind": lambda t: 0.0})
+    still = fino.rollout(model, sample, 3, forcing={"wind": np.zeros((4, *POINTS))}, tile=16)
+    torch.testing.assert_close(calm, still, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(calm, usual)
+    long = fino.rollout(
+        model, sample, 12, forcing={"wind": lambda t: 0.0, "tide": lambda t: np.sin(t)}
+    )
+    assert long.shape == (1, 12, 2, *POINTS)
+    with pytest.raises(ValueError, match=r"not given parameters 'un'. Did you mean 'nu'"):
+        fino.rollout(model, sample, 3, parameters={"un": 1.0})
+    with pytest.raises(ValueError, match=r"'wind' should be known at 4 times for 3 steps"):
+        fino.rollout(model, sample, 3, forcing={"wind": np.zeros((2, *POINTS))})
+    with pytest.warns(UserWarning, match="nu = 50 lies outside"):
+        fino.rollout(model, sample, 1, parameters={"nu": 50.0})

@@ -14,7 +14,8 @@ zero (`dirichlet`) or by the cells next to them (`neumann`), and is zero after i
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ from fino.data.dataset import Dataset
 from fino.given import Given
 from fino.grid import Grid
 from fino.model.convolution import pad
-from fino.settings import Settings
+from fino.settings import Settings, did_you_mean
 
 __all__ = ["EXTENDED", "Conditioning", "ConditioningSettings", "extend"]
 
@@ -183,6 +184,44 @@ class Conditioning(nn.Module):
             self.theta_high.copy_(raw.amax(dim=0))
             self._scale("theta", self._with_logs(raw).T)
 
+    def give(
+        self,
+        given: Given,
+        steps: int,
+        dt: float,
+        parameters: Mapping[str, Any] | None = None,
+        known: Mapping[str, Any] | None = None,
+        forcing: Mapping[str, Any] | None = None,
+        mask: Any = None,
+    ) -> Given:
+        """A start with other conditions, by name; those that are not named stay as they are."""
+        s, batch, space = self.settings, len(given.history), given.space
+        found: dict[str, Tensor] = {}
+        times = dt * np.arange(steps + 1)
+        kinds: dict[str, tuple[tuple[str, ...], Any, Any, tuple[int, ...]]] = {
+            "parameters": (s.parameters, parameters, (), ()),
+            "known": (s.known, known, (), space),
+            "signals": (s.signals, forcing, times, ()),
+            "forcing": (s.forcing, forcing, times, space),
+        }
+        for name in forcing or {}:
+            _expect_name(name, (*s.signals, *s.forcing), "forcing")
+        for kind, (names, values, moments, points) in kinds.items():
+            if kind in ("parameters", "known"):
+                for name in values or {}:
+                    _expect_name(name, names, kind)
+            if values and any(name in values for name in names):
+                old = given.beside.get(kind)
+                columns = [
+                    _column(name, values.get(name), moments, points, batch, old, place)
+                    for place, name in enumerate(names)
+                ]
+                found[kind] = torch.stack(columns, dim=2 if len(moments) else 1)
+        if mask is not None:
+            inside = ~torch.as_tensor(np.asarray(mask, dtype=bool))
+            found["mask"] = inside.float().expand(batch, 1, *space)
+        return replace(given, **found)
+
     def warn_outside(self, given: Given) -> None:
         """One line for parameters that the training never saw."""
         if given.parameters is None:
@@ -213,6 +252,53 @@ class Conditioning(nn.Module):
         logs = [*self.settings.logs, *[False] * (raw.shape[1] - len(self.settings.logs))]
         which = torch.tensor(logs, device=raw.device)
         return torch.where(which, raw.clamp_min(1e-30).log(), raw)
+
+
+def _expect_name(name: str, known: Sequence[str], kind: str) -> None:
+    if name not in known:
+        raise ValueError(
+            f"this model is not given {kind} '{name}'. "
+            + (did_you_mean(name, list(known)) if known else f"It takes no {kind}.")
+        )
+
+
+def _column(
+    name: str,
+    value: Any,
+    times: Any,
+    points: tuple[int, ...],
+    batch: int,
+    old: Tensor | None,
+    place: int,
+) -> Tensor:
+    """One quantity for the whole batch: (b, [t,] *points); that of the sample if none is named."""
+    if value is None:
+        if old is None:
+            raise ValueError(f"'{name}' is not given: name it as well.")
+        return old.select(2 if len(times) else 1, place)
+    if callable(value):
+        value = np.stack([np.broadcast_to(value(float(t)), points) for t in times])
+    array = torch.as_tensor(np.asarray(value, dtype=np.float32))
+    wanted = (*((len(times),) if len(times) else ()), *points)
+    if len(times) and array.dim() >= len(wanted):
+        axis = array.dim() - len(wanted)
+        if array.shape[axis] < len(times):
+            raise ValueError(
+                f"'{name}' should be known at {len(times)} times for {len(times) - 1} steps, the "
+                f"newest frame's and one after each step, got {array.shape[axis]}."
+            )
+        array = array.narrow(axis, 0, len(times))
+    try:
+        return (
+            array.expand(batch, *wanted)
+            if array.dim() <= len(wanted)
+            else array.view(batch, *wanted)
+        )
+    except RuntimeError:
+        pass
+    if not points and not len(times) and array.shape == (batch,):
+        return array
+    raise ValueError(f"'{name}' should have the shape {wanted}, got {tuple(array.shape)}.")
 
 
 def extend(u: Tensor, mask: Tensor, grid: Grid, walls: str, outside: Tensor) -> Tensor:
