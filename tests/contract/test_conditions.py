@@ -347,8 +347,8 @@ def test_a_rollout_takes_parameters_and_forcing_by_name():
         model, sample, 12, forcing={"wind": lambda t: 0.0, "tide": lambda t: np.sin(t)}
     )
     assert long.shape == (1, 12, 2, *POINTS)
-    with pytest.raises(ValueError, match=r"not given parameters 'un'. Did you mean 'nu'"):
-        fino.rollout(model, sample, 3, parameters={"un": 1.0})
+    with pytest.raises(ValueError, match=r"not given parameters 'sped'. Did you mean 'speed'"):
+        fino.rollout(model, sample, 3, parameters={"sped": 1.0})
     with pytest.raises(ValueError, match=r"'wind' should be known at 4 times for 3 steps"):
         fino.rollout(model, sample, 3, forcing={"wind": np.zeros((2, *POINTS))})
     with pytest.warns(UserWarning, match="nu = 50 lies outside"):
