@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fino.inspection.growth import lipschitz
+from fino.inspection.growth import BufferStep, lipschitz
 from fino.inspection.stability import bound_errors, geometric_sum
-from fino.inspection.step import BufferStep
 
 
 def scheme(weights: list[float]):

@@ -68,7 +68,8 @@ def classical_stencils(spacing: tuple[float, ...], radius: int) -> tuple[Classic
     Shifted copies of a cell count as stencils of the identity: transport by whole cells is made
     of them.
     """
-    dims, identity = len(spacing), _identity(len(spacing))
+    dims = len(spacing)
+    identity = ((_along([], dims), 1.0),)
     found = [Classical("identity", identity, None, np.ones((1,) * dims))]
     for axis in range(dims):
         for name, power, order, line in _ON_A_LINE:
@@ -81,14 +82,18 @@ def classical_stencils(spacing: tuple[float, ...], radius: int) -> tuple[Classic
         found.append(_derivative(alpha, "smoothed across", 2, _CENTRAL, spacing, _BINOMIAL))
     for name, line in (("binomial mean", _BINOMIAL), ("box mean", _BOX)):
         found.append(Classical(name, identity, 2, _outer([line] * dims)))
-    found += _shifts(dims)
+    for step in product((-1, 0, 1), repeat=dims):
+        if any(step):
+            where = ", ".join(f"{AXES[a]}{s:+d}" for a, s in enumerate(step) if s)
+            weights = _outer([np.eye(3)[s + 1] for s in step])
+            found.append(Classical(f"copy from {where}", identity, 1, weights))
     return tuple(stencil for stencil in found if stencil.radius <= radius)
 
 
 def name_terms(terms: Terms) -> str:
     """The operator in symbols: ∂x, ∂xx + ∂yy as ∇², 'identity' for no derivative at all."""
     dims = len(terms[0][0])
-    second = {tuple(2 * int(a == b) for b in range(dims)) for a in range(dims)}
+    second = {_along([axis], dims, 2) for axis in range(dims)}
     coefficients = [c for _, c in terms]
     even = max(coefficients) - min(coefficients) <= 0.05 * max(map(abs, coefficients))
     if dims > 1 and {alpha for alpha, _ in terms} == second and even:
@@ -140,30 +145,12 @@ def _laplacians(spacing: tuple[float, ...]) -> list[Classical]:
     for order in (2, 4):
         line = next(np.array(w) for _, d, o, w in _ON_A_LINE if (d, o) == (2, order))
         middle = np.arange(len(line)) == len(line) // 2
-        total = sum(
-            _outer([line / h**2 if a == axis else middle for a in range(dims)])
-            for axis, h in enumerate(spacing)
-        )
-        points = 1 + dims * (len(line) - 1)
-        title = f"∇² {points}-point, order {order}"
-        found.append(Classical(title, terms, order, np.asarray(total)))
+        total = np.zeros((len(line),) * dims)
+        for axis, h in enumerate(spacing):
+            total += _outer([line / h**2 if a == axis else middle for a in range(dims)])
+        title = f"∇² {1 + dims * (len(line) - 1)}-point, order {order}"
+        found.append(Classical(title, terms, order, total))
     if dims == 2 and math.isclose(*spacing, rel_tol=1e-6):
         nine = np.array(((1, 4, 1), (4, -20, 4), (1, 4, 1))) / (6 * spacing[0] ** 2)
         found.append(Classical("∇² 9-point, order 2", terms, 2, nine))
     return found
-
-
-def _shifts(dims: int) -> list[Classical]:
-    """Copies of a neighbour, in every direction."""
-    found = []
-    for step in product((-1, 0, 1), repeat=dims):
-        if any(step):
-            weights = np.zeros((3,) * dims)
-            weights[tuple(s + 1 for s in step)] = 1
-            where = ", ".join(f"{AXES[a]}{s:+d}" for a, s in enumerate(step) if s)
-            found.append(Classical(f"copy from {where}", _identity(dims), 1, weights))
-    return found
-
-
-def _identity(dims: int) -> Terms:
-    return (((0,) * dims, 1.0),)

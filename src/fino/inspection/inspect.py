@@ -18,11 +18,18 @@ import torch
 
 from fino.data.dataset import Dataset
 from fino.inspection.amplification import Amplification, step_amplification
-from fino.inspection.layers import GateReport, LayerReport, gate_reports, layer_reports, time_steps
-from fino.inspection.prior import PriorReport, prior_report
+from fino.inspection.growth import over_space
+from fino.inspection.layers import (
+    GateReport,
+    LayerReport,
+    PriorReport,
+    gate_reports,
+    layer_reports,
+    prior_report,
+    time_steps,
+)
 from fino.inspection.reach import Reach, reach
 from fino.inspection.stability import Stability, StabilityPlan, held_out, stability
-from fino.inspection.step import over_space
 from fino.model.emulator import Emulator
 from fino.shapes import Trajectory
 from fino.streams import torch_stream
@@ -78,8 +85,8 @@ class Inspection:
             rows["Lipschitz constant, C"] = bound.constant
             rows["steps that the bound is useful"] = bound.useful_steps
             rows["rollouts that stayed in range"] = f"{run.stayed} of {run.trajectories}"
-        known = [(name, _short(value)) for name, value in rows.items() if value is not None]
-        return "\n".join(f"{name:<30}  {value}" for name, value in known)
+        known = ((name, value) for name, value in rows.items() if value is not None)
+        return "\n".join(f"{name:<30}  {_short(value)}" for name, value in known)
 
     def to_dict(self) -> dict[str, Any]:
         """The same for a machine: numbers in plain JSON types."""

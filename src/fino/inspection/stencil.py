@@ -50,8 +50,7 @@ class Nearest:
     @property
     def axis(self) -> int:
         """The axis that its derivative looks along; the first if it looks along none or many."""
-        alpha = self.terms[0][0]
-        return next((axis for axis, power in enumerate(alpha) if power), 0)
+        return next((axis for axis, power in enumerate(self.terms[0][0]) if power), 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,15 +95,9 @@ def stencil_report(weights: np.ndarray, spacing: Sequence[float]) -> StencilRepo
             f"got shape {weights.shape}."
         )
     terms, order = _operator_of(weights, h)
-    return StencilReport(
-        weights,
-        h,
-        name_terms(terms) if terms else "nothing",
-        terms,
-        order,
-        moments(weights, h, highest=2),
-        nearest_classical(weights[None], h)[0],
-    )
+    name = name_terms(terms) if terms else "nothing"
+    (nearest,) = nearest_classical(weights[None], h)
+    return StencilReport(weights, h, name, terms, order, moments(weights, h, 2), nearest)
 
 
 def moments(
@@ -130,9 +123,9 @@ def _operator_of(weights: np.ndarray, spacing: Sequence[float]) -> tuple[Terms, 
     A moment is measured against the same sum with all its terms positive, so that the answer
     depends neither on the scale of the weights nor on the spacing.
     """
-    highest = 2 * max(weights.shape) + 2
-    signed = moments(weights, (1.0,) * weights.ndim, highest)
-    largest = moments(weights, (1.0,) * weights.ndim, highest, signed=False)
+    highest, cells = 2 * max(weights.shape) + 2, (1.0,) * weights.ndim
+    signed = moments(weights, cells, highest)
+    largest = moments(weights, cells, highest, signed=False)
     size = np.abs(weights).sum()
     present = [
         alpha
@@ -173,15 +166,11 @@ def nearest_classical(stencils: np.ndarray, spacing: Sequence[float]) -> list[Ne
     size = np.linalg.norm(w, axis=1)
     inner = w @ (flat / norms[:, None]).T
     best = np.abs(inner).argmax(axis=1)
-    rows = np.arange(len(w))
-    shared = inner[rows, best]
+    shared = inner[np.arange(len(w)), best]
     left = np.sqrt(np.maximum(size**2 - shared**2, 0.0))
     distance = np.where(size > 0, left / np.maximum(size, 1e-300), 1.0)
-    scale = shared / norms[best]
-    return [
-        Nearest(table[b].name, float(s), float(d), table[b].terms)
-        for b, s, d in zip(best, scale, distance, strict=True)
-    ]
+    found = zip(best, shared / norms[best], distance, strict=True)
+    return [Nearest(table[b].name, float(s), float(d), table[b].terms) for b, s, d in found]
 
 
 @cache

@@ -19,8 +19,7 @@ from torch import Tensor
 from fino.data.dataset import Dataset
 from fino.given import Given
 from fino.inspection.amplification import Amplification
-from fino.inspection.growth import cosine_waves
-from fino.inspection.step import size
+from fino.inspection.growth import cosine_waves, size
 from fino.model.baselines import Solver
 from fino.model.rollout import take_step
 from fino.shapes import Field
@@ -77,8 +76,7 @@ class TrueStep:
                 modes.append(values[np.argsort(-np.abs(values))])
         if not waves:
             return None
-        constant = tuple(float(v) for v in state)
-        return Amplification(np.array(waves), tuple(modes), grid.points, constant)
+        return Amplification(np.array(waves), tuple(modes), grid.points, tuple(state.tolist()))
 
     def _wave_matrix(self, frame: Field, k: int) -> np.ndarray | None:
         """The answer of every channel to a wave in each, (out, in); None if it is no wave."""
@@ -99,8 +97,7 @@ class TrueStep:
     def _answer(self, frame: Field, changes: Field) -> Field:
         """(Φ(u + aδ) − Φ(u)) / a for each change, all in units of the scale."""
         scale = self.scale.double().view(-1, *[1] * (frame.dim() - 1))
-        root = changes.flatten(1).square().mean(dim=1).sqrt()
-        amplitude = (_AMPLITUDE / root.clamp_min(1e-30)).view(-1, *[1] * frame.dim())
+        amplitude = (_AMPLITUDE / size(changes).clamp_min(1e-30)).view(-1, *[1] * frame.dim())
         together = torch.cat([frame[None], frame + amplitude * changes * scale])
         after = take_step(self.solver, Given(together[:, None])).double()
         return (after[1:] - after[:1]) / scale / amplitude

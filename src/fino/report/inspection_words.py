@@ -9,7 +9,7 @@ from typing import Any
 
 from fino.inspection.classical import name_terms
 from fino.inspection.inspect import Inspection
-from fino.inspection.prior import PriorReport
+from fino.inspection.layers import PriorReport
 from fino.inspection.reach import Reach
 from fino.report.plan_words import cells
 from fino.report.stability_words import (
