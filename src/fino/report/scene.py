@@ -17,9 +17,7 @@ from matplotlib.figure import Figure
 from fino.grid import Grid
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 
-__all__ = ["Scene", "draw_fields", "draw_space_time"]
-
-_AXES = ("x", "y", "z")
+__all__ = ["Scene", "color_bar", "draw_fields", "draw_space_time"]
 
 
 class Panel(NamedTuple):
@@ -52,10 +50,9 @@ class Scene:
 
     def __post_init__(self) -> None:
         for name in ("truth", "prediction", "given"):
-            value: Any = getattr(self, name)
-            if value is not None:
-                value = value.detach().cpu().numpy() if hasattr(value, "detach") else value
-                object.__setattr__(self, name, np.asarray(value, dtype=np.float64))
+            if getattr(self, name) is not None:
+                value = np.asarray(getattr(self, name), dtype=np.float64)
+                object.__setattr__(self, name, value)
         if self.truth.shape != self.prediction.shape:
             raise ValueError(
                 f"the prediction should have the shape of the truth, {self.truth.shape}, "
@@ -97,14 +94,11 @@ class Scene:
     @property
     def place(self) -> str:
         """The domain in words: x ∈ [0, 1]."""
-        names = ("latitude", "longitude") if self.sphere else _AXES
+        names = ("latitude", "longitude") if self.sphere else ("x", "y", "z")
         return ", ".join(
             f"{name} ∈ [{low:g}, {high:g}]"
             for name, (low, high) in zip(names, self.grid.extent, strict=False)
         )
-
-    def axis_label(self, axis: int) -> str:
-        return _AXES[axis]
 
     def limits(self, channel: int) -> tuple[float, float]:
         """One scale for truth and prediction, both as lines: the truth's own range."""
@@ -143,17 +137,11 @@ class Scene:
         """The middle plane of a volume; planes and lines stay as they are."""
         if self.dims < 3:
             return self
-        cut = (Ellipsis, self.grid.points[-1] // 2)
-        grid = Grid(
-            self.grid.points[:2], self.grid.extent[:2], self.grid.boundary[:2], self.grid.offset[:2]
-        )
-        return replace(
-            self,
-            truth=self.truth[cut],
-            prediction=self.prediction[cut],
-            given=None if self.given is None else self.given[cut],
-            grid=grid,
-        )
+        grid, middle = self.grid, self.grid.points[-1] // 2
+        plane = Grid(grid.points[:2], grid.extent[:2], grid.boundary[:2], grid.offset[:2])
+        given = None if self.given is None else self.given[..., middle]
+        truth, prediction = self.truth[..., middle], self.prediction[..., middle]
+        return replace(self, truth=truth, prediction=prediction, given=given, grid=plane)
 
 
 def draw_fields(scene: Scene, channel: int = 0, count: int = 4) -> Figure:
@@ -175,10 +163,10 @@ def _maps(scene: Scene, channel: int, count: int) -> Figure:
                 if row == 0:
                     axes[row, column].set_title(f"t = {scene.times[frame]:.4g}", loc="center")
             axes[row, 0].set_ylabel(panel.name, fontsize=11)
-            if row == 1:
-                _bar(figure, image, axes[:2, :], panel.label, _ends(scene, channel))
-            if row == 2:
-                _bar(figure, image, axes[2, :], panel.label)
+            if row > 0:
+                beside = axes[:2, :] if row == 1 else axes[2, :]
+                ends = _ends(scene, channel) if row == 1 else "neither"
+                color_bar(figure, image, beside, panel.label, shrink=0.9, aspect=22, extend=ends)
         figure.supxlabel(scene.place, fontsize=9)
         return figure
 
@@ -196,7 +184,7 @@ def _steady_maps(scene: Scene, channel: int) -> Figure:
             place.set_title(panel.name, loc="center")
             if panel.name != "truth":
                 ends = "neither" if panel.name in ("input", "error") else _ends(scene, channel)
-                _bar(figure, image, place, panel.label, ends)
+                color_bar(figure, image, place, panel.label, shrink=0.9, aspect=22, extend=ends)
         figure.supxlabel(scene.place, fontsize=9)
         return figure
 
@@ -209,11 +197,11 @@ def _map(axes: Axes, scene: Scene, values: np.ndarray, colors: dict[str, Any]) -
     return image
 
 
-def _bar(figure: Figure, image: Any, beside: Any, label: str, ends: str = "neither") -> None:
-    bar = figure.colorbar(image, ax=beside, shrink=0.9, aspect=22, pad=0.02, extend=ends)
+def color_bar(figure: Figure, image: Any, beside: Any, label: str, **look: Any) -> None:
+    """A bar of colours beside some axes; `look` is for `Figure.colorbar`."""
+    bar = figure.colorbar(image, ax=beside, pad=0.02, **look)
     bar.outline.set_visible(False)
-    if label:
-        bar.set_label(label)
+    bar.set_label(label)
 
 
 def _ends(scene: Scene, channel: int) -> str:
@@ -222,9 +210,7 @@ def _ends(scene: Scene, channel: int) -> str:
     slack = 1e-3 * (high - low)
     both = np.stack([scene.truth[:, channel], scene.prediction[:, channel]])
     below, above = np.nanmin(both) < low - slack, np.nanmax(both) > high + slack
-    return {(True, True): "both", (True, False): "min", (False, True): "max"}.get(
-        (bool(below), bool(above)), "neither"
-    )
+    return (("neither", "max"), ("min", "both"))[int(below)][int(above)]
 
 
 def _lines(scene: Scene, channel: int, count: int) -> Figure:
@@ -233,9 +219,8 @@ def _lines(scene: Scene, channel: int, count: int) -> Figure:
     low, high = scene.limits(channel)
     margin, worst = 0.08 * (high - low), 1.08 * scene.error_limit(channel)
     with drawn(2.3 * len(moments) + 0.9, 3.9) as figure:
-        axes = figure.subplots(
-            2, len(moments), sharex=True, sharey="row", squeeze=False, height_ratios=(2, 1)
-        )
+        shared: dict[str, Any] = {"sharex": True, "sharey": "row", "height_ratios": (2, 1)}
+        axes = figure.subplots(2, len(moments), squeeze=False, **shared)
         for column, frame in enumerate(moments):
             above, below = axes[:, column]
             above.plot(x, scene.truth[frame, channel], color=INK, linewidth=3.2, alpha=0.35)
@@ -244,7 +229,7 @@ def _lines(scene: Scene, channel: int, count: int) -> Figure:
             below.plot(x, scene.error[frame, channel], color=color_of(1), linewidth=1.2)
             title = "steady" if scene.steady else f"t = {scene.times[frame]:.4g}"
             above.set_title(title, loc="center")
-            below.set_xlabel(scene.axis_label(0))
+            below.set_xlabel("x")
         axes[0, 0].set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
         axes[1, 0].set(ylim=(-worst, worst), ylabel="error")
         axes[0, 0].set_xlim(*sorted(scene.grid.extent[0]))
@@ -263,15 +248,12 @@ def draw_space_time(scene: Scene, channel: int = 0) -> Figure:
     with drawn(8.6, 3.6) as figure:
         axes = figure.subplots(1, 3, sharey=True)
         for place, panel in zip(axes, scene.panels(channel), strict=True):
-            image = place.imshow(
-                panel.values, origin="lower", extent=box, aspect="auto", **panel.colors
-            )
+            look = {"origin": "lower", "extent": box, "aspect": "auto", **panel.colors}
+            image = place.imshow(panel.values, **look)
             place.set_title(panel.name, loc="center")
-            place.set_xlabel(scene.axis_label(0))
+            place.set_xlabel("x")
             if panel.name != "truth":
                 beside = [place] if panel.name == "error" else list(axes[:2])
-                bar = figure.colorbar(image, ax=beside, aspect=28, pad=0.02)
-                bar.set_label(panel.label)
-                bar.outline.set_visible(False)
+                color_bar(figure, image, beside, panel.label, aspect=28)
         axes[0].set_ylabel("time")
         return figure
