@@ -26,7 +26,6 @@ from fino.inspection.layers import (
     gate_reports,
     layer_reports,
     prior_report,
-    time_steps,
 )
 from fino.inspection.reach import Reach, reach
 from fino.inspection.stability import Stability, StabilityPlan, held_out, stability
@@ -148,7 +147,7 @@ def inspect(
         reach=reach(emulator, opened),
         prior=prior_report(emulator),
         layers=layer_reports(emulator, history),
-        time_steps=time_steps(emulator.network),
+        time_steps=getattr(emulator.network, "time_steps", {}),
         gates=gates,
         amplification=factors,
         stability=stable,

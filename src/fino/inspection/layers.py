@@ -45,7 +45,6 @@ __all__ = [
     "layer_report",
     "layer_reports",
     "prior_report",
-    "time_steps",
 ]
 
 #: Stencils of a layer that are shown in full.
@@ -246,16 +245,6 @@ def gate_reports(emulator: Emulator, history: Trajectory) -> list[GateReport]:
         )
         found.append(report)
     return found
-
-
-def time_steps(network: nn.Module) -> dict[str, float]:
-    """Δt of every block that has one."""
-    with torch.no_grad():
-        return {
-            name: float(module.dt())
-            for name, module in network.named_modules()
-            if callable(getattr(module, "dt", None))
-        }
 
 
 def _record(

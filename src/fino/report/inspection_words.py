@@ -11,7 +11,6 @@ from fino.inspection.classical import name_terms
 from fino.inspection.inspect import Inspection
 from fino.inspection.layers import GateReport, LayerReport, PriorReport, StrongStencil
 from fino.inspection.reach import Reach
-from fino.report.plan_words import cells
 from fino.report.stability_words import (
     bound_rows,
     describe_samples,
@@ -19,6 +18,7 @@ from fino.report.stability_words import (
     describe_waves,
     verdict,
 )
+from fino.report.words import cells
 
 __all__ = [
     "describe_missing",

@@ -234,7 +234,7 @@ def _html(
         title=f"{run.model_name} on {card.title or card.name}",
         scores=scores,
         verdict=describe_verdict(scores),
-        asked=words.describe_task(data, scores),
+        asked=words.describe_question(data, scores),
         tiles=words.headline_tiles(scores),
         player=None if scene.steady else player_content(scene),
         field_gradient=gradient(look.FIELD_MAP),

@@ -1,4 +1,4 @@
-"""What the page says in words: the question, the headline numbers, the reach, the commands."""
+"""A run in words: what training will do, the question, headline numbers, reach, the commands."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import Any
 
 from fino.data.card import Card
 from fino.data.dataset import Dataset
-from fino.data.lightcone import light_cone
+from fino.data.lightcone import LightCone, light_cone
 from fino.metrics.scores import Scores
 from fino.model import MODELS
-from fino.model.fino import TimeStep
+from fino.model.emulator import Emulator
 from fino.pde import PROBLEMS
-from fino.report.plan_words import describe_light_cone
 from fino.report.tables import counted
 from fino.training.run import Run
 from fino.training.settings import TrainingSettings
 
 __all__ = [
-    "describe_task",
+    "cells",
+    "describe_light_cone",
+    "describe_plan",
+    "describe_question",
     "headline_tiles",
     "learned_steps",
     "number",
@@ -35,7 +37,59 @@ _FROM_DATA = ("dims", "inputs", "outputs", "boundary")
 _FROM_MODEL = ("history", "predict", "coordinates", "edges")
 
 
-def describe_task(data: Dataset, scores: Scores) -> str:
+def describe_plan(settings: TrainingSettings, model: Emulator, data: Dataset) -> list[str]:
+    """One line for each choice of a training run, with its reason."""
+    prior, network = model.prior, model.network.settings
+    names = ("width", "levels", "blocks", "modes", "layers")
+    shape = ", ".join(f"{n} {getattr(network, n)}" for n in names if hasattr(network, n))
+    unit = "frame" if model.history == 1 else "frames"
+    no_validation = "" if len(data.validation) else " (so the training part itself is used)"
+    moves = data.card.symmetries if settings.augment else ()
+    limits = ("minutes", "cpu_seconds", "steps", "epochs")
+    budget = [f"{getattr(settings, name):g} {name}" for name in limits if getattr(settings, name)]
+    return [
+        f"model {model.settings.model}: {model.parameters_count:,} weights, {shape}",
+        _reach(model, prior.kind, data),
+        f"it is shown {model.history} {unit} and predicts {prior.line}",
+        f"data: {len(data.train)} trajectories to learn from, {len(data.validation)} to validate on"
+        f"{no_validation}",
+        f"batch {settings.batch}, horizon up to {settings.horizon or 'the end'}, "
+        f"{settings.optimizer} at {settings.learning_rate:g} ({settings.schedule}), "
+        f"symmetries used: {', '.join(moves) or 'none'}",
+        f"budget: {' or '.join(budget).replace('cpu_', 'CPU-')}; validated {settings.validations} times by "
+        f"{settings.validation_samples} rollouts",
+    ]
+
+
+def describe_light_cone(cone: LightCone, data: Dataset) -> str:
+    """How far the data move in a step, and how that is known."""
+    if cone.source == "steady":
+        return (
+            f"{data.card.name} is steady: every cell of the answer depends on the whole input, "
+            "so no finite reach is enough."
+        )
+    how = {"card": "by the card's wave speed", "estimated": "estimated from the data"}[cone.source]
+    return f"the data move {cells(cone.cells)} cells a step ({cone.length:.3g} in length), {how}."
+
+
+def cells(numbers: tuple[float, ...]) -> str:
+    """25.6, or 25.6 × 12 where the axes differ."""
+    different = numbers if len(set(numbers)) > 1 else numbers[:1]
+    return " × ".join("all" if math.isinf(n) else f"{n:.3g}" for n in different)
+
+
+def _reach(model: Emulator, prior: str, data: Dataset) -> str:
+    cone, radius = light_cone(data), model.locality.radius
+    sees = f"{cells(radius)} cells" if model.locality.is_local else "the whole field"
+    verdict = "less than the data move; more levels would see farther"
+    if all(r >= c for r, c in zip(radius, cone.cells, strict=True)):
+        verdict = "enough"
+    elif prior == "linear":
+        verdict = "less, but the history itself carries the motion"
+    return f"reach: it sees {sees} a step; {describe_light_cone(cone, data).rstrip('.')}: {verdict}"
+
+
+def describe_question(data: Dataset, scores: Scores) -> str:
     """The question that the model had to answer, in one paragraph."""
     facts = scores.data
     points = " × ".join(str(n) for n in facts["points"])
@@ -60,9 +114,9 @@ def headline_tiles(scores: Scores) -> list[dict[str, str]]:
     found = []
     if score is not None:
         between = "" if score.low is None else f"95 %: {score.low:.3g} – {score.high:.3g}"
-        found.append((number(score.value), "relative error (nRMSE)", between))
+        found.append((score.short, "relative error (nRMSE)", between))
     baselines = scores.verdict["baselines"]
-    if baselines and score is not None and score.value > 0 and math.isfinite(score.value):
+    if baselines and score is not None and 0 < score.value < math.inf:
         best = min(baselines, key=lambda name: baselines[name]["value"] or math.inf)
         ratio = (baselines[best]["value"] or math.inf) / score.value
         side, ratio = ("below", ratio) if ratio >= 1 else ("above", 1 / ratio)
@@ -73,8 +127,7 @@ def headline_tiles(scores: Scores) -> list[dict[str, str]]:
         found.append((counted(cost["parameters"]), "parameters", operations))
     step = f"{1000 * cost['seconds_per_step']:.3g} ms"
     found.append((step, "a step", "one sample, this machine"))
-    spent = cost.get("training_cpu_seconds")
-    if spent:
+    if spent := cost.get("training_cpu_seconds"):
         found.append((f"{spent:.3g} s", "of training", "processor time"))
     return [{"value": value, "name": name, "more": more} for value, name, more in found]
 
@@ -89,18 +142,22 @@ def reach_bars(run: Run) -> dict[str, Any] | None:
     locality = getattr(run.model, "locality", None)
     if locality is None:
         return None
-    sees = max(float(r) for r in locality.radius)
     try:
         cone = light_cone(run.data)
     except ValueError:
         return None
-    moves = max(cone.cells)
+    sees, moves = max(float(r) for r in locality.radius), max(cone.cells)
     widest = max(x for x in (sees, moves, 1.0) if math.isfinite(x)) * 1.05
     seen = f"{sees:.0f} cells" if math.isfinite(sees) else "the whole field"
-    moved = describe_light_cone(cone, run.data)
-    sentence = f"In one step the model sees {seen} in each direction; {moved}"
+    across = max(run.data.grid.points)
+    verdict = "That is not enough: part of what it has to predict comes from farther away."
+    if math.isfinite(moves) and sees >= moves:
+        verdict = "That is enough to see where every next value comes from."
+    elif sees >= across - 1:
+        verdict = f"The domain is {across} cells across, so the model sees all of it."
+    lead = f"In one step the model sees {seen} in each direction"
     return {
-        "sentence": f"{sentence} {_verdict(sees, moves, max(run.data.grid.points))}",
+        "sentence": f"{lead}; {describe_light_cone(cone, run.data)} {verdict}",
         "sees": 100 * min(1.0, sees / widest),
         "moves": 100 * min(1.0, moves / widest),
         "sees_word": seen,
@@ -108,27 +165,13 @@ def reach_bars(run: Run) -> dict[str, Any] | None:
     }
 
 
-def _verdict(sees: float, moves: float, across: int) -> str:
-    if math.isfinite(moves) and sees >= moves:
-        return "That is enough to see where every next value comes from."
-    if sees >= across - 1:
-        return f"The domain is {across} cells across, so the model sees all of it."
-    return "That is not enough: part of what it has to predict comes from farther away."
-
-
 def learned_steps(model: Any) -> list[dict[str, Any]]:
     """Δt of every FINO block, in the order of the network."""
-    if not hasattr(model, "network"):
-        return []
-    found = [
-        (name.removesuffix(".dt"), float(module().detach()))
-        for name, module in model.network.named_modules()
-        if isinstance(module, TimeStep)
-    ]
-    most = max((value for _, value in found), default=1.0)
+    found = getattr(getattr(model, "network", None), "time_steps", {})
+    most = max(found.values(), default=1.0)
     return [
         {"name": name, "value": f"{value:.3f}", "share": 100 * value / most}
-        for name, value in found
+        for name, value in found.items()
     ]
 
 
