@@ -174,8 +174,7 @@ def _histories(emulator: Emulator, data: Dataset | None) -> Trajectory:
         part = held_out(data)
         some = range(min(_LOOKED_AT, len(part)))
         last = max(0, data.frames - emulator.history - 1) if not data.steady else 0
-        both = [part.read(some, start, emulator.history) for start in sorted({0, last})]
-        return torch.cat(both)
+        return torch.cat([part.read(some, t, emulator.history) for t in sorted({0, last})])
     shape = (2, emulator.history, emulator.channels, *emulator.grid.points)
     noise = torch.randn(shape, generator=torch_stream(0, "inspect")).to(emulator.input_std)
     return noise * over_space(emulator.input_std, noise) + over_space(emulator.input_mean, noise)
@@ -191,21 +190,17 @@ def _short(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """The same content in types that `json` writes; infinities and NaN become None."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if dataclasses.is_dataclass(value):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {_key(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
-    if isinstance(value, np.ndarray | list | tuple):
-        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, complex):
-        return [_plain(value.real), _plain(value.imag)]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+        value = [value.real, value.imag]
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _key(key: Any) -> str:

@@ -26,7 +26,6 @@ __all__ = [
     "describe_reach",
     "inspection_json",
     "inspection_sections",
-    "inspection_text",
     "strongest_stencils",
 ]
 
@@ -69,17 +68,6 @@ def inspection_sections(found: Inspection) -> list[Section]:
     reach = describe_reach(found.reach, found.prior.kind, found.data or "")
     far_enough = Section("Does it see far enough?", [_upper(reach)])
     return [_model(found), far_enough, _learned(found), _stability(found)]
-
-
-def inspection_text(found: Inspection) -> str:
-    """The report as plain text."""
-    text = []
-    for section in inspection_sections(found):
-        text += [section.title, "─" * len(section.title), *section.lines]
-        for table in section.tables:
-            text += ["", *_text_table(table)]
-        text.append("")
-    return "\n".join(text[:-1])
 
 
 def inspection_json(found: Inspection) -> dict[str, Any]:
@@ -160,11 +148,9 @@ def describe_prior(found: PriorReport) -> list[str]:
 
 
 def _model(found: Inspection) -> Section:
-    trained = f", on {found.data}" if found.data else ""
-    lines = [
-        f"{found.model}, {found.parameters:,} parameters, {found.history} frame"
-        f"{'s' if found.history > 1 else ''} in{trained}."
-    ]
+    plural, trained = "s" if found.history > 1 else "", f", on {found.data}" if found.data else ""
+    frames = f"{found.history} frame{plural} in{trained}"
+    lines = [f"{found.model}, {found.parameters:,} parameters, {frames}."]
     if not found.is_local:
         lines.append(
             "It sees the whole field: reach and stencils say little about it, the stability part "
@@ -252,16 +238,6 @@ def _stability(found: Inspection) -> Section:
     if stable is not None:
         lines.append(describe_samples(stable))
     return Section("Will it stay stable?", lines, tables)
-
-
-def _text_table(table: WordTable) -> list[str]:
-    rows = [table.columns, *table.rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
-    lines = [table.title]
-    for first, *others in rows:
-        padded = [cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True)]
-        lines.append("  " + "  ".join([first.ljust(widths[0]), *padded]))
-    return lines
 
 
 def _upper(sentence: str) -> str:

@@ -45,8 +45,9 @@ def describe_plan(settings: TrainingSettings, model: Emulator, data: Dataset) ->
     unit = "frame" if model.history == 1 else "frames"
     no_validation = "" if len(data.validation) else " (so the training part itself is used)"
     moves = data.card.symmetries if settings.augment else ()
-    limits = ("minutes", "cpu_seconds", "steps", "epochs")
-    budget = [f"{getattr(settings, name):g} {name}" for name in limits if getattr(settings, name)]
+    limits = {"minutes": settings.minutes, "CPU-seconds": settings.cpu_seconds}
+    limits |= {"steps": settings.steps, "epochs": settings.epochs}
+    budget = " or ".join(f"{limit:g} {unit}" for unit, limit in limits.items() if limit)
     return [
         f"model {model.settings.model}: {model.parameters_count:,} weights, {shape}",
         _reach(model, prior.kind, data),
@@ -56,7 +57,7 @@ def describe_plan(settings: TrainingSettings, model: Emulator, data: Dataset) ->
         f"batch {settings.batch}, horizon up to {settings.horizon or 'the end'}, "
         f"{settings.optimizer} at {settings.learning_rate:g} ({settings.schedule}), "
         f"symmetries used: {', '.join(moves) or 'none'}",
-        f"budget: {' or '.join(budget).replace('cpu_', 'CPU-')}; validated {settings.validations} times by "
+        f"budget: {budget}; validated {settings.validations} times by "
         f"{settings.validation_samples} rollouts",
     ]
 
@@ -187,10 +188,8 @@ def reproduce_commands(card: Card, path: str | None, model: dict[str, Any], run:
 def _generate_command(card: Card, path: str) -> str:
     """`fino generate`, with every setting that is not the problem's own default."""
     words: list[Any] = ["generate", card.name, "--samples", card.samples, "--seed", card.seed]
-    if max(card.stride_space) > 1:
-        words += ["--stride-space", card.stride_space[0]]
-    if card.stride_time > 1:
-        words += ["--stride-time", card.stride_time]
+    words += ["--stride-space", card.stride_space[0]] if max(card.stride_space) > 1 else []
+    words += ["--stride-time", card.stride_time] if card.stride_time > 1 else []
     usual = PROBLEMS[card.name]().model_dump(mode="json") if card.name in PROBLEMS else {}
     for name, value in card.parameters.items():
         if name not in usual or usual[name] != value:
@@ -202,7 +201,7 @@ def train_command(path: str, model: dict[str, Any], run: Path) -> str:
     """`fino train`, with every setting that is not a default."""
     words: list[Any] = ["train", "--data", path, "--model", model["name"]]
     network, emulator = model["network"], model["emulator"]
-    usual = _defaults(model["name"])
+    usual = MODELS[model["name"]](dims=1, inputs=1, outputs=1).settings.model_dump(mode="json")
     for name, value in network.items():
         if name not in _FROM_DATA and (name == "levels" or usual.get(name) != value):
             words += ["--set", f"model.{name}={_word(value)}"]
@@ -211,18 +210,11 @@ def train_command(path: str, model: dict[str, Any], run: Path) -> str:
     seed = model.get("training", {}).get("seed", 0)
     if emulator.get("seed", seed) != seed:  # unless told, weights are drawn with the training's
         words += ["--set", f"model.seed={emulator['seed']}"]
-    nothing: dict[str, Any] = {}
-    defaults = TrainingSettings(**nothing).model_dump(mode="json")
+    defaults = TrainingSettings.model_validate({}).model_dump(mode="json")
     for name, value in model.get("training", {}).items():
         if value != defaults.get(name):
             words += ["--set", f"train.{name}={_word(value)}"]
     return _line(*words, "--out", run)
-
-
-def _defaults(name: str) -> dict[str, Any]:
-    """The defaults of a network's settings, from the class of its settings."""
-    network = MODELS[name](dims=1, inputs=1, outputs=1)
-    return {str(k): v for k, v in network.settings.model_dump(mode="json").items()}
 
 
 def _word(value: Any) -> str:
