@@ -28,13 +28,7 @@ from torch import Tensor
 from fino.data.dataset import Dataset, Part
 from fino.given import Given
 from fino.inspection.amplification import Amplification, step_amplification
-from fino.inspection.growth import (
-    BufferStep,
-    growth_of_errors,
-    lipschitz,
-    over_space,
-    size,
-)
+from fino.inspection.growth import BufferStep, growth_of_errors, lipschitz, over_space, size
 from fino.inspection.operator_norm import Gates, LayerBound, layer_bound
 from fino.inspection.true_step import true_step
 from fino.model.emulator import Emulator
@@ -94,7 +88,7 @@ class ErrorBound:
     measured: np.ndarray
     typical: np.ndarray
     spread: float
-    grown: np.ndarray | None = None
+    grown: np.ndarray
 
     @property
     def useful_steps(self) -> int:
@@ -102,8 +96,8 @@ class ErrorBound:
         return _steps_below(self.bound, self.spread)
 
     @property
-    def grown_useful_steps(self) -> int | None:
-        return None if self.grown is None else _steps_below(self.grown, self.spread)
+    def grown_useful_steps(self) -> int:
+        return _steps_below(self.grown, self.spread)
 
     @property
     def is_useful(self) -> bool:
@@ -285,18 +279,14 @@ def bounded_rollout(
 
 
 def bound_errors(
-    epsilon: float,
-    constant: float,
-    errors: np.ndarray,
-    spread: float,
-    growth: np.ndarray | None = None,
+    epsilon: float, constant: float, errors: np.ndarray, spread: float, growth: np.ndarray
 ) -> ErrorBound:
     """The bound for measured ε and C beside measured errors (trajectories, steps).
 
     `growth` (steps,) is what becomes of an error after 0, 1, 2 … steps.
     """
-    grown = None if growth is None else epsilon * np.cumsum(growth[: errors.shape[1]])
     bound = epsilon * geometric_sum(constant, errors.shape[1])
+    grown = epsilon * np.cumsum(growth[: errors.shape[1]])
     measured, typical = errors.max(axis=0), errors.mean(axis=0)
     return ErrorBound(epsilon, constant, bound, measured, typical, spread, grown)
 

@@ -144,15 +144,13 @@ def _operator_of(weights: np.ndarray, spacing: Sequence[float]) -> tuple[Terms, 
     return terms, (min(beyond) - leading if beyond else None)
 
 
-def symbol(
-    weights: np.ndarray, spacing: Sequence[float], terms: Terms, axis: int = 0, samples: int = 64
-) -> Symbol:
+def symbol(weights: np.ndarray, spacing: Sequence[float], terms: Terms, axis: int = 0) -> Symbol:
     """The stencil's answer to waves along one axis, up to the shortest that the grid carries."""
-    theta = np.linspace(math.pi / samples, math.pi, samples)
+    theta = np.linspace(math.pi / 64, math.pi, 64)
     line = weights.sum(axis=tuple(a for a in range(weights.ndim) if a != axis))
     offsets = np.arange(len(line)) - len(line) // 2
     learned = np.exp(1j * np.outer(theta, offsets)) @ line
-    exact = np.zeros(samples, dtype=complex)
+    exact = np.zeros(64, dtype=complex)
     for alpha, coefficient in terms:
         if all(power == 0 for a, power in enumerate(alpha) if a != axis):
             exact += coefficient * (1j * theta / spacing[axis]) ** alpha[axis]

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fino.evaluation.compare import Comparison
-from fino.report.look import INK, color_of, drawn, line_style, logarithmic
+from fino.report.look import INK, color_of, line_style, logarithmic, plotted
 
 __all__ = [
     "SweepPoint",
@@ -40,8 +40,7 @@ def error_over_time(
 
     `band` is the range that most of the model's samples lie in.
     """
-    with drawn(7.2, 3.9) as figure:
-        axes = figure.subplots()
+    with plotted(7.2, 3.9) as (figure, axes):
         if band is not None:
             low, high = (np.array(side, dtype=float) for side in band)
             axes.fill_between(times, low, high, color=color_of(0), alpha=0.15, linewidth=0)
@@ -51,7 +50,6 @@ def error_over_time(
             axes.plot(times, y, label=name, **line_style(place))
         axes.set_yscale("log")
         logarithmic(axes, "y")
-        axes.grid(True)
         axes.set(xlabel="time", ylabel=label, xlim=(min(times), max(times)))
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         return figure
@@ -61,8 +59,7 @@ def spectra(
     wavenumbers: Sequence[int], series: Mapping[str, Sequence[float]], title: str = ""
 ) -> Figure:
     """Energy at each wavenumber: the truth, the prediction, and the error between them."""
-    with drawn(7.2, 3.9) as figure:
-        axes = figure.subplots()
+    with plotted(7.2, 3.9) as (figure, axes):
         k = np.array(wavenumbers, dtype=float)
         styles = {"truth": {"color": INK, "linewidth": 3.4, "alpha": 0.35}, "error": line_style(1)}
         for name, values in series.items():
@@ -71,7 +68,6 @@ def spectra(
             axes.plot(k, energy, label=name, **styles.get(name, line_style(0)))
         axes.set_xscale("symlog", linthresh=1.0, linscale=0.35)
         axes.set_yscale("log")
-        axes.grid(True)
         ticks = [t for t in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if t <= k.max()]
         axes.set_xticks(ticks, [str(t) for t in ticks])
         axes.set_xticks([], minor=True)
@@ -87,8 +83,7 @@ def spectra(
 
 def training_curve(records: Sequence[Mapping[str, Any]]) -> Figure:
     """Loss and validation error against the CPU-seconds that were spent."""
-    with drawn(7.2, 3.4) as figure:
-        axes = figure.subplots()
+    with plotted(7.2, 3.4) as (figure, axes):
         validated = "nrmse" if any(r.get("nrmse") is not None for r in records) else "validation"
         for place, (key, name) in enumerate(
             ((validated, "validation, nRMSE of the rollout"), ("loss", "training loss"))
@@ -105,7 +100,6 @@ def training_curve(records: Sequence[Mapping[str, Any]]) -> Figure:
                 x, y = zip(*points, strict=True)
                 axes.plot(x, y, color=color_of(place), label=name, markersize=3.5, **style)
         axes.set_yscale("log")
-        axes.grid(True)
         _mark_horizons(axes, records)
         logarithmic(axes, "y")
         axes.set(xlabel="CPU-seconds", ylabel="error")
@@ -136,8 +130,7 @@ def pareto(
     Each row has a `name`, the two numbers, and optionally `spread` of the error.
     """
     known = [r for r in rows if r.get(cost) and r.get(error)]
-    with drawn(6.4, 4.4) as figure:
-        axes = figure.subplots()
+    with plotted(6.4, 4.4) as (figure, axes):
         best = [
             r
             for r in known
@@ -156,7 +149,6 @@ def pareto(
         axes.margins(0.18)
         logarithmic(axes, "x")
         logarithmic(axes, "y")
-        axes.grid(True)
         return figure
 
 
@@ -199,8 +191,7 @@ def error_over_setting(
     values = list(dict.fromkeys(point.value for points in series.values() for point in points))
     numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     wide = numeric and min(values) > 0 and max(values) >= 10 * min(values)
-    with drawn(6.4, 3.9) as figure:
-        axes = figure.subplots()
+    with plotted(6.4, 3.9) as (figure, axes):
         for place, (name, points) in enumerate(series.items()):
             alike: dict[Any, list[SweepPoint]] = {}
             for point in sorted(points, key=lambda point: values.index(point.value)):
@@ -223,6 +214,5 @@ def error_over_setting(
             axes.set_xticks([], minor=True)
         logarithmic(axes, "y")
         axes.margins(x=0.08)
-        axes.grid(True)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         return figure

@@ -22,12 +22,8 @@ from fino.inspection.inspect import Inspection
 from fino.inspection.layers import GateReport, LayerReport, StrongStencil
 from fino.inspection.stability import Stability
 from fino.report import look
-from fino.report.inspection_words import (
-    inspection_json,
-    inspection_sections,
-    strongest_stencils,
-)
-from fino.report.look import ERROR_MAP, INK, color_of, drawn, line_style
+from fino.report.inspection_words import inspection_json, inspection_sections, strongest_stencils
+from fino.report.look import ERROR_MAP, INK, color_of, drawn, line_style, plotted
 from fino.report.stability_words import count_growing, name_wave, verdict
 
 __all__ = ["inspection_section", "write_figures", "write_inspection"]
@@ -167,15 +163,13 @@ def _draw_bound(stable: Stability) -> Figure:
     bound = stable.bound
     steps = np.arange(1, len(bound.bound) + 1)
     ceiling = 1e3 * bound.spread
-    with drawn(6.4, 3.6) as figure:
-        axes = figure.subplots()
+    with plotted(6.4, 3.6) as (figure, axes):
         lines = [
             (bound.typical, "measured, mean"),
             (bound.measured, "measured, worst"),
             (bound.bound, f"ε(C^K − 1)/(C − 1), C = {stable.constant:.3g}"),
+            (bound.grown, "ε Σ measured growth"),
         ]
-        if bound.grown is not None:
-            lines.append((bound.grown, "ε Σ measured growth"))
         for place, (values, label) in enumerate(lines):
             shown = np.where(np.isfinite(values) & (values <= ceiling), values, np.nan)
             axes.plot(steps, shown, label=label, **line_style(place))
@@ -186,15 +180,13 @@ def _draw_bound(stable: Stability) -> Figure:
             f"Proposition 1 is {verdict(bound)}: below the data's spread for {bound.useful_steps} "
             f"of {len(steps)} steps"
         )
-        axes.grid(True)
         axes.legend(loc="best")
         return figure
 
 
 def _draw_waves(factors: Amplification, true: Amplification | None = None) -> Figure:
     """|λ| over wavenumbers along each axis, the solver's own beside it."""
-    with drawn(6.4, 3.4) as figure:
-        axes = figure.subplots()
+    with plotted(6.4, 3.4) as (figure, axes):
         lines = [
             (factors.along(axis), 2 * axis, "o", f"learned, along {AXES[axis]}")
             for axis in range(factors.wavenumbers.shape[1])
@@ -214,6 +206,5 @@ def _draw_waves(factors: Amplification, true: Amplification | None = None) -> Fi
         lowest = min(float(f.growth.min()) for f in (factors, true) if f is not None)
         axes.set_ylim(bottom=0 if lowest < 0.5 else lowest - 0.05)
         axes.set(xlabel="waves over the domain, k", ylabel="|λ| a step")
-        axes.grid(True)
         axes.legend(loc="lower left")
         return figure

@@ -31,6 +31,7 @@ __all__ = [
     "inline",
     "line_style",
     "logarithmic",
+    "plotted",
     "save",
     "template",
 ]
@@ -81,6 +82,15 @@ def drawn(width: float, height: float) -> Iterator[Figure]:
     """An empty figure in the house's look; nothing outside of it is changed."""
     with mpl.rc_context(_STYLE):
         yield Figure(figsize=(width, height))
+
+
+@contextmanager
+def plotted(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
+    """A figure of one plot with a grid."""
+    with drawn(width, height) as figure:
+        axes = figure.subplots()
+        axes.grid(True)
+        yield figure, axes
 
 
 def color_of(place: int) -> str:

@@ -29,7 +29,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
-from fino.report.scene import Scene, color_bar
+from fino.report.scene import Scene, color_bar, color_limits
 
 __all__ = ["gradient", "movie_frames", "player_content", "write_movie", "write_prediction_movie"]
 
@@ -177,17 +177,9 @@ def _thin(field: Any) -> np.ndarray:
     return np.array(array, dtype=np.float64)
 
 
-def _limits(values: np.ndarray) -> tuple[float, float]:
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return 0.0, 1.0
-    low, high = np.quantile(finite, (0.002, 0.998))
-    return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)
-
-
 def _map_pictures(planes: np.ndarray) -> Iterator[Image.Image]:
     """Planes (t, x, y) as pictures with y upwards, in one palette for all frames."""
-    low, high = _limits(planes)
+    low, high = color_limits(planes)
     zoom = max(1, _PIXELS // max(planes.shape[1:]) // 2)
     for plane in planes:
         level = np.nan_to_num((plane - low) / (high - low)).clip(0, 1)
@@ -199,7 +191,7 @@ def _map_pictures(planes: np.ndarray) -> Iterator[Image.Image]:
 
 def _line_pictures(lines: np.ndarray) -> Iterator[Image.Image]:
     """Lines (t, x) as plots with one scale."""
-    low, high = _limits(lines)
+    low, high = color_limits(lines)
     margin = 0.08 * (high - low)
     with drawn(7.2, 3.2) as figure:
         canvas = FigureCanvasAgg(figure)
@@ -217,7 +209,7 @@ def player_content(scene: Scene, channel: int = 0) -> dict[str, Any]:
     scene = scene.flat()
     is_line = scene.dims == 1
     worst = scene.error_limit(channel)
-    low, high = scene.limits(channel) if is_line else scene.color_limits(channel)
+    low, high = scene.limits(channel) if is_line else color_limits(scene.truth[:, channel])
     frames = _PLAYED
     if not is_line:
         width = scene.picture(scene.truth[0, channel]).shape[1]

@@ -150,11 +150,7 @@ def _comparison(scores: Scores, others: Sequence[Scores]) -> Comparison | None:
 
 
 def _pictures(
-    run: Run,
-    scene: Scene,
-    scores: Scores,
-    others: Sequence[Scores],
-    comparison: Comparison | None,
+    run: Run, scene: Scene, scores: Scores, others: Sequence[Scores], comparison: Comparison | None
 ) -> list[Picture]:
     pictures, many = [], len(scene.fields) > 1
     last = scores.over_time["nrmse"]["model"][-1]

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from fino.grid import Grid
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 
-__all__ = ["Scene", "color_bar", "draw_fields", "draw_space_time"]
+__all__ = ["Scene", "color_bar", "color_limits", "draw_fields", "draw_space_time"]
 
 
 class Panel(NamedTuple):
@@ -105,11 +105,6 @@ class Scene:
         low, high = float(self.truth[:, channel].min()), float(self.truth[:, channel].max())
         return (low, high) if high > low else (low - 0.5, high + 0.5)
 
-    def color_limits(self, channel: int) -> tuple[float, float]:
-        """The same for maps: all but the outermost few cells, which would take every colour."""
-        low, high = np.quantile(self.truth[:, channel], (0.002, 0.998))
-        return (float(low), float(high)) if high > low else self.limits(channel)
-
     def error_limit(self, channel: int) -> float:
         """The largest error, for a scale that is symmetric about zero."""
         error = np.abs(self.error[:, channel])
@@ -118,7 +113,7 @@ class Scene:
 
     def panels(self, channel: int) -> list[Panel]:
         """Truth, prediction and error of one channel, the first two in the same colours."""
-        low, high = self.color_limits(channel)
+        low, high = color_limits(self.truth[:, channel])
         worst, label = self.error_limit(channel), self.label(channel)
         field = {"cmap": FIELD_MAP, "vmin": low, "vmax": high}
         error = {"cmap": ERROR_MAP, "vmin": -worst, "vmax": worst}
@@ -142,6 +137,17 @@ class Scene:
         given = None if self.given is None else self.given[..., middle]
         truth, prediction = self.truth[..., middle], self.prediction[..., middle]
         return replace(self, truth=truth, prediction=prediction, given=given, grid=plane)
+
+
+def color_limits(values: np.ndarray) -> tuple[float, float]:
+    """A scale for maps: all but the outermost few cells, which would take every colour."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0, 1.0
+    low, high = np.quantile(finite, (0.002, 0.998))
+    if low == high:
+        low, high = finite.min(), finite.max()
+    return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)
 
 
 def draw_fields(scene: Scene, channel: int = 0, count: int = 4) -> Figure:
@@ -206,7 +212,7 @@ def color_bar(figure: Figure, image: Any, beside: Any, label: str, **look: Any) 
 
 def _ends(scene: Scene, channel: int) -> str:
     """Arrows on the colour bar where truth or prediction leave the scale."""
-    low, high = scene.color_limits(channel)
+    low, high = color_limits(scene.truth[:, channel])
     slack = 1e-3 * (high - low)
     both = np.stack([scene.truth[:, channel], scene.prediction[:, channel]])
     below, above = np.nanmin(both) < low - slack, np.nanmax(both) > high + slack

@@ -56,16 +56,14 @@ def describe_stability(stable: Stability) -> list[str]:
         f"step {total} is {_number(bound.typical[-1])} (worst {_number(bound.measured[-1])}), the "
         f"bound {_number(bound.bound[-1])}."
     )
-    if bound.grown is not None:
-        chosen = [j for j in _SHOWN if j < len(stable.growth)]
-        growth = ", ".join(f"{stable.growth[j]:.3g} over {j}" for j in chosen)
-        lines.append(
-            f"A small error in one frame grew at most by {growth} steps; summed up, that is "
-            f" {_number(bound.grown[-1])} at step {total}, below the spread for "
-            f"{bound.grown_useful_steps} steps."
-        )
-    lines.append(_bounded(stable))
-    return lines
+    chosen = [j for j in _SHOWN if j < len(stable.growth)]
+    growth = ", ".join(f"{stable.growth[j]:.3g} over {j}" for j in chosen)
+    lines.append(
+        f"A small error in one frame grew at most by {growth} steps; summed up, that is "
+        f"{_number(bound.grown[-1])} at step {total}, below the spread for "
+        f"{bound.grown_useful_steps} steps."
+    )
+    return [*lines, _bounded(stable)]
 
 
 def _bounded(stable: Stability) -> str:
@@ -136,9 +134,8 @@ def bound_rows(bound: ErrorBound) -> tuple[tuple[str, ...], list[tuple[str, ...]
         "error, mean": bound.typical,
         "error, worst": bound.measured,
         "ε(C^K−1)/(C−1)": bound.bound,
+        "ε Σ growth": bound.grown,
     }
-    if bound.grown is not None:
-        series["ε Σ growth"] = bound.grown
     chosen = sorted({k for k in _SHOWN if k <= total} | {total})
     rows = [(str(k), *(_number(values[k - 1]) for values in series.values())) for k in chosen]
     return ("step K", *series), rows
