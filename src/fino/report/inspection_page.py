@@ -17,10 +17,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fino.inspection.amplification import Amplification
-from fino.inspection.classical import AXES
 from fino.inspection.inspect import Inspection
 from fino.inspection.layers import GateReport, LayerReport, StrongStencil
 from fino.inspection.stability import Stability
+from fino.inspection.stencil import AXES
 from fino.report import look
 from fino.report.inspection_words import inspection_json, inspection_sections, strongest_stencils
 from fino.report.look import ERROR_MAP, INK, color_of, drawn, line_style, plotted

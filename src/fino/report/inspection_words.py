@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fino.inspection.classical import name_terms
 from fino.inspection.inspect import Inspection
 from fino.inspection.layers import GateReport, LayerReport, PriorReport, StrongStencil
 from fino.inspection.reach import Reach
+from fino.inspection.stencil import name_terms
 from fino.report.stability_words import (
     bound_rows,
     describe_samples,

@@ -27,7 +27,7 @@ from fino.report import curves, look, tables, words
 from fino.report.inspection_page import inspection_section
 from fino.report.movie import gradient, player_content, write_movie
 from fino.report.scene import Scene, draw_fields, draw_space_time
-from fino.report.score_words import describe_verdict
+from fino.report.words import describe_verdict
 from fino.training.run import Run, find_run
 
 __all__ = ["Picture", "report", "scene_of"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fino.evaluation.compare import Comparison, Row
-from fino.report.score_words import describe_task
+from fino.report.words import counted, describe_task
 from fino.settings import did_you_mean
 
 __all__ = ["Cell", "Table", "comparison", "costs", "counted", "labelled", "rendered", "spread_cell"]
@@ -158,14 +158,6 @@ def _cost(row: Row, key: str) -> Cell:
         return Cell("–")
     _, unit, write = _COSTS[key]
     return Cell(write(unit * value), unit * value)
-
-
-def counted(number: float) -> str:
-    """12 345 678 → '12.3 M'."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.3g} {letter}"
-    return f"{number:.3g}"
 
 
 #: What a run cost: the column, its unit in that of the scores, and how it is written.

@@ -1,4 +1,4 @@
-"""A run in words: what training will do, the question, headline numbers, reach, the commands."""
+"""A run in words: what training will do, the question, the verdict, reach, the commands."""
 
 from __future__ import annotations
 
@@ -11,26 +11,35 @@ from typing import Any
 from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.data.lightcone import LightCone, light_cone
+from fino.evaluation.evaluate import COMPARED, TOLERANCE, Reproduction
 from fino.metrics.scores import Scores
 from fino.model import MODELS
 from fino.model.emulator import Emulator
 from fino.pde import PROBLEMS
-from fino.report.tables import counted
 from fino.training.run import Run
 from fino.training.settings import TrainingSettings
 
 __all__ = [
+    "baseline_table",
     "cells",
+    "counted",
     "describe_light_cone",
     "describe_plan",
     "describe_question",
+    "describe_reproduction",
+    "describe_task",
+    "describe_verdict",
     "headline_tiles",
     "learned_steps",
     "number",
     "reach_bars",
     "reproduce_commands",
+    "reproduction_table",
     "train_command",
 ]
+
+#: Columns and rows.
+Cells = tuple[list[str], list[list[str]]]
 
 #: Settings of a network that come from the data, and those of the model around it.
 _FROM_DATA = ("dims", "inputs", "outputs", "boundary")
@@ -109,6 +118,86 @@ def describe_question(data: Dataset, scores: Scores) -> str:
     )
 
 
+def describe_task(data: dict[str, Any]) -> str:
+    """What was scored, in a line, from the `data` block of scores."""
+    words = f"{data['title'] or data['name']}: {data['samples']} {data['part']} samples"
+    if data["steady"]:
+        return f"{words}, steady"
+    return f"{words}, {data['shown']} frames shown, {data['steps']} predicted"
+
+
+def describe_verdict(scores: Scores) -> str:
+    """Whether the model beats the baselines, in a sentence."""
+    name, own, baselines = scores.model["name"], _own(scores), _values(scores)
+    if not math.isfinite(own):
+        return f"{name} diverges: it is of no use on these data."
+    if not baselines:
+        return f"{name} has nRMSE {own:.3g}; no baseline was measured beside it."
+    beaten = scores.verdict["baselines"]
+    lost = [f"{b} ({value:.3g})" for b, value in baselines.items() if not beaten[b]["beaten"]]
+    if lost:
+        return f"{name} (nRMSE {own:.3g}) does not beat {' or '.join(lost)}."
+    best = min(baselines, key=lambda b: baselines[b])
+    ratio = baselines[best] / own if own > 0 else math.inf
+    return (
+        f"{name} beats every baseline: nRMSE {own:.3g}, {ratio:.3g} times below the best of them, "
+        f"{best} ({baselines[best]:.3g})."
+    )
+
+
+def baseline_table(scores: Scores) -> Cells:
+    """Every baseline, what it scores, and how it compares."""
+    metric, own, values = scores.verdict["metric"], _own(scores), _values(scores)
+    rows = []
+    for name, baseline in scores.baselines.items():
+        ratio = f"{values[name] / own:.3g}" if own > 0 and math.isfinite(values[name]) else "–"
+        certainty = scores.verdict["baselines"][name]["certainty"]
+        errors = [baseline[m].short if m in baseline else "–" for m in ("rmse", metric)]
+        rows.append([name, *errors, ratio, f"{100 * certainty:.0f} % of draws"])
+    return ["baseline", "rmse", metric, "÷ ours", "beaten in"], rows
+
+
+def describe_reproduction(both: Reproduction) -> str:
+    """Whether the scores of today are those that were shipped, in a sentence."""
+    count, of = both.today.data["samples"], both.shipped.data["samples"]
+    if both.agrees is None:
+        return (
+            f"{count} of {of} test samples: they need not have the mean of all. "
+            f"Leave --samples out to compare."
+        )
+    worst = max(both.differences[metric] for metric in COMPARED)
+    word = "agree" if both.agrees else "do NOT agree"
+    return (
+        f"The scores {word} with those shipped: they differ by {worst:.1g} of themselves, "
+        f"{TOLERANCE:g} is allowed."
+    )
+
+
+def reproduction_table(both: Reproduction) -> Cells:
+    """Every metric of today beside the shipped one."""
+    return ["metric", "today", "shipped", "difference"], [
+        [m, f"{both.today[m].value:.6g}", f"{both.shipped[m].value:.6g}", f"{share:.1e}"]
+        for m, share in both.differences.items()
+    ]
+
+
+def _own(scores: Scores) -> float:
+    """The model's value of the metric that decides; the first scores did not repeat it there."""
+    verdict = scores.verdict
+    if "value" in verdict:
+        return math.inf if verdict["value"] is None else float(verdict["value"])
+    score = scores.metrics.get(verdict["metric"])
+    return math.inf if score is None else score.value
+
+
+def _values(scores: Scores) -> dict[str, float]:
+    """The same of every baseline; what JSON cannot hold is inf."""
+    return {
+        name: math.inf if found["value"] is None else float(found["value"])
+        for name, found in scores.verdict["baselines"].items()
+    }
+
+
 def headline_tiles(scores: Scores) -> list[dict[str, str]]:
     """The numbers that a reader looks for first."""
     score, cost = scores.metrics.get("nrmse"), scores.cost
@@ -131,6 +220,14 @@ def headline_tiles(scores: Scores) -> list[dict[str, str]]:
     if spent := cost.get("training_cpu_seconds"):
         found.append((f"{spent:.3g} s", "of training", "processor time"))
     return [{"value": value, "name": name, "more": more} for value, name, more in found]
+
+
+def counted(number: float) -> str:
+    """12 345 678 → '12.3 M'."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {letter}"
+    return f"{number:.3g}"
 
 
 def number(value: float) -> str:
