@@ -61,7 +61,6 @@ _ON_A_LINE: tuple[tuple[str, int, int, tuple[float, ...]], ...] = (
 )
 _CENTRAL = (-1 / 2, 0, 1 / 2)
 _BINOMIAL = (1 / 4, 1 / 2, 1 / 4)
-_BOX = (1 / 3, 1 / 3, 1 / 3)
 #: A moment below this share of what its terms could add up to counts as zero.
 _TOLERANCE = 0.02
 _RANDOM_STENCILS = 500
@@ -227,11 +226,8 @@ def _table(
     ]
     flat = np.zeros((len(known), math.prod(window)))
     for row, stencil in zip(flat, known, strict=True):
-        inside = tuple(
-            slice(b // 2 - a // 2, b // 2 + a // 2 + 1)
-            for a, b in zip(stencil.weights.shape, window, strict=True)
-        )
-        row.reshape(window)[inside] = stencil.weights
+        beside = [((b - a) // 2,) * 2 for a, b in zip(stencil.weights.shape, window, strict=True)]
+        row[:] = np.pad(stencil.weights, beside).ravel()
     return tuple(known), flat, np.linalg.norm(flat, axis=1)
 
 
@@ -271,7 +267,7 @@ def classical_stencils(spacing: tuple[float, ...], radius: int) -> tuple[Classic
     for axis in range(dims) if dims > 1 else ():
         alpha = _along([axis], dims)
         found.append(_derivative(alpha, "smoothed across", 2, _CENTRAL, spacing, _BINOMIAL))
-    for name, line in (("binomial mean", _BINOMIAL), ("box mean", _BOX)):
+    for name, line in (("binomial mean", _BINOMIAL), ("box mean", (1 / 3, 1 / 3, 1 / 3))):
         found.append(Classical(name, identity, 2, _outer([line] * dims)))
     for step in product((-1, 0, 1), repeat=dims):
         if any(step):
@@ -318,9 +314,8 @@ def _derivative(
         np.array(line) / h**power if power else np.array(across)
         for power, h in zip(alpha, spacing, strict=True)
     ]
-    return Classical(
-        f"{_name_one(alpha)} {name}, order {order}", ((alpha, 1.0),), order, _outer(lines)
-    )
+    title = f"{_name_one(alpha)} {name}, order {order}"
+    return Classical(title, ((alpha, 1.0),), order, _outer(lines))
 
 
 def _along(axes: Sequence[int], dims: int, power: int = 1) -> tuple[int, ...]:

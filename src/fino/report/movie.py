@@ -29,7 +29,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
-from fino.report.scene import Scene, color_bar, color_limits
+from fino.report.scene import Scene, color_limits, draw_row
 
 __all__ = ["gradient", "movie_frames", "player_content", "write_movie", "write_prediction_movie"]
 
@@ -72,20 +72,12 @@ def movie_frames(scene: Scene, channel: int = 0) -> Iterator[np.ndarray]:
 
 
 def _maps(figure: Any, scene: Scene, channel: int) -> Any:
-    figure.set_layout_engine("compressed")
-    images = []
-    for place, panel in zip(figure.subplots(1, 3), scene.panels(channel), strict=True):
-        image = place.imshow(scene.picture(panel.values[0]), aspect="auto", **panel.colors)
-        place.set_box_aspect(scene.tallness)
-        place.set_title(panel.name, loc="center")
-        place.set_axis_off()
-        if panel.name != "truth":
-            color_bar(figure, image, [place], panel.label, aspect=24, shrink=0.9)
-        images.append((image, panel.values))
+    panels = scene.panels(channel)
+    images = draw_row(figure, scene, panels, channel)
 
     def update(frame: int) -> None:
-        for image, values in images:
-            image.set_data(scene.picture(values[frame]))
+        for image, panel in zip(images, panels, strict=True):
+            image.set_data(scene.picture(panel.values[frame]))
 
     return update
 

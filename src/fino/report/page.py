@@ -229,7 +229,6 @@ def _html(
         error_gradient=gradient(look.ERROR_MAP),
         pictures=pictures,
         metrics=METRICS,
-        number=words.number,
         comparison=rivals,
         reach=words.reach_bars(run),
         steps=words.learned_steps(run.model),

@@ -7,6 +7,7 @@ always share one colour scale.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from matplotlib.figure import Figure
 from fino.grid import Grid
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 
-__all__ = ["Scene", "color_bar", "color_limits", "draw_fields", "draw_space_time"]
+__all__ = ["Scene", "color_bar", "color_limits", "draw_fields", "draw_row", "draw_space_time"]
 
 
 class Panel(NamedTuple):
@@ -183,16 +184,22 @@ def _steady_maps(scene: Scene, channel: int) -> Figure:
     if scene.given is not None:
         panels = [Panel("input", scene.given[None, channel], {"cmap": FIELD_MAP}, ""), *panels]
     with drawn(2.6 * len(panels), 2.5 * scene.tallness + 0.3) as figure:
-        figure.set_layout_engine("compressed")
-        axes = figure.subplots(1, len(panels), squeeze=False)[0]
-        for place, panel in zip(axes, panels, strict=True):
-            image = _map(place, scene, panel.values[-1], panel.colors)
-            place.set_title(panel.name, loc="center")
-            if panel.name != "truth":
-                ends = "neither" if panel.name in ("input", "error") else _ends(scene, channel)
-                color_bar(figure, image, place, panel.label, shrink=0.9, aspect=22, extend=ends)
+        draw_row(figure, scene, panels, channel)
         figure.supxlabel(scene.place, fontsize=9)
         return figure
+
+
+def draw_row(figure: Figure, scene: Scene, panels: Sequence[Panel], channel: int) -> list[Any]:
+    """The first frame of each panel as a map; the images, to be moved on."""
+    figure.set_layout_engine("compressed")
+    images = []
+    for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        images.append(_map(axes, scene, panel.values[0], panel.colors))
+        axes.set_title(panel.name, loc="center")
+        if panel.name != "truth":
+            ends = "neither" if panel.name in ("input", "error") else _ends(scene, channel)
+            color_bar(figure, images[-1], axes, panel.label, shrink=0.9, aspect=22, extend=ends)
+    return images
 
 
 def _map(axes: Axes, scene: Scene, values: np.ndarray, colors: dict[str, Any]) -> Any:

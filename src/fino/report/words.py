@@ -31,7 +31,6 @@ __all__ = [
     "describe_verdict",
     "headline_tiles",
     "learned_steps",
-    "number",
     "reach_bars",
     "reproduce_commands",
     "reproduction_table",
@@ -198,8 +197,8 @@ def _values(scores: Scores) -> dict[str, float]:
     }
 
 
-def headline_tiles(scores: Scores) -> list[dict[str, str]]:
-    """The numbers that a reader looks for first."""
+def headline_tiles(scores: Scores) -> list[tuple[str, str, str]]:
+    """The numbers that a reader looks for first: each with its name, and more about it."""
     score, cost = scores.metrics.get("nrmse"), scores.cost
     found = []
     if score is not None:
@@ -219,7 +218,7 @@ def headline_tiles(scores: Scores) -> list[dict[str, str]]:
     found.append((step, "a step", "one sample, this machine"))
     if spent := cost.get("training_cpu_seconds"):
         found.append((f"{spent:.3g} s", "of training", "processor time"))
-    return [{"value": value, "name": name, "more": more} for value, name, more in found]
+    return found
 
 
 def counted(number: float) -> str:
@@ -228,11 +227,6 @@ def counted(number: float) -> str:
         if number >= size:
             return f"{number / size:.3g} {letter}"
     return f"{number:.3g}"
-
-
-def number(value: float) -> str:
-    """Three digits, or the word for a rollout that blew up."""
-    return f"{value:.3g}" if math.isfinite(value) else "diverged"
 
 
 def reach_bars(run: Run) -> dict[str, Any] | None:
@@ -263,14 +257,11 @@ def reach_bars(run: Run) -> dict[str, Any] | None:
     }
 
 
-def learned_steps(model: Any) -> list[dict[str, Any]]:
-    """Δt of every FINO block, in the order of the network."""
+def learned_steps(model: Any) -> list[tuple[str, str, float]]:
+    """Δt of every FINO block, in the order of the network, and its percentage of the largest."""
     found = getattr(getattr(model, "network", None), "time_steps", {})
     most = max(found.values(), default=1.0)
-    return [
-        {"name": name, "value": f"{value:.3f}", "share": 100 * value / most}
-        for name, value in found.items()
-    ]
+    return [(name, f"{value:.3f}", 100 * value / most) for name, value in found.items()]
 
 
 def reproduce_commands(card: Card, path: str | None, model: dict[str, Any], run: Path) -> list[str]:
@@ -288,30 +279,28 @@ def _generate_command(card: Card, path: str) -> str:
     words += ["--stride-space", card.stride_space[0]] if max(card.stride_space) > 1 else []
     words += ["--stride-time", card.stride_time] if card.stride_time > 1 else []
     usual = PROBLEMS[card.name]().model_dump(mode="json") if card.name in PROBLEMS else {}
-    for name, value in card.parameters.items():
-        if name not in usual or usual[name] != value:
-            words += ["--set", f"{name}={_word(value)}"]
-    return _line(*words, "--out", path)
+    own = {n: v for n, v in card.parameters.items() if n not in usual or usual[n] != v}
+    return _line(*words, *_set(own), "--out", path)
 
 
 def train_command(path: str, model: dict[str, Any], run: Path) -> str:
     """`fino train`, with every setting that is not a default."""
-    words: list[Any] = ["train", "--data", path, "--model", model["name"]]
-    network, emulator = model["network"], model["emulator"]
-    usual = MODELS[model["name"]](dims=1, inputs=1, outputs=1).settings.model_dump(mode="json")
-    for name, value in network.items():
-        if name not in _FROM_DATA and (name == "levels" or usual.get(name) != value):
-            words += ["--set", f"model.{name}={_word(value)}"]
-    for name in _FROM_MODEL:
-        words += ["--set", f"model.{name}={_word(emulator[name])}"]
-    seed = model.get("training", {}).get("seed", 0)
+    name, emulator, training = model["name"], model["emulator"], model.get("training", {})
+    usual = MODELS[name](dims=1, inputs=1, outputs=1).settings.model_dump(mode="json")
+    network = {n: v for n, v in model["network"].items() if n not in _FROM_DATA}
+    own = {f"model.{n}": v for n, v in network.items() if n == "levels" or usual.get(n) != v}
+    own |= {f"model.{n}": emulator[n] for n in _FROM_MODEL}
+    seed = training.get("seed", 0)
     if emulator.get("seed", seed) != seed:  # unless told, weights are drawn with the training's
-        words += ["--set", f"model.seed={emulator['seed']}"]
-    defaults = TrainingSettings.model_validate({}).model_dump(mode="json")
-    for name, value in model.get("training", {}).items():
-        if value != defaults.get(name):
-            words += ["--set", f"train.{name}={_word(value)}"]
-    return _line(*words, "--out", run)
+        own["model.seed"] = emulator["seed"]
+    usual = TrainingSettings.model_validate({}).model_dump(mode="json")
+    own |= {f"train.{n}": v for n, v in training.items() if v != usual.get(n)}
+    return _line("train", "--data", path, "--model", name, *_set(own), "--out", run)
+
+
+def _set(settings: dict[str, Any]) -> list[str]:
+    """--set name=value for each."""
+    return [word for n, v in settings.items() for word in ("--set", f"{n}={_word(v)}")]
 
 
 def _word(value: Any) -> str:
