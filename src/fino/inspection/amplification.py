@@ -75,12 +75,9 @@ class Amplification:
     @property
     def unstable(self) -> list[tuple[tuple[int, ...], float]]:
         """The waves that grow, the fastest first, with their |λ|."""
-        order = np.argsort(-self.growth, kind="stable")
-        return [
-            (tuple(int(k) for k in self.wavenumbers[i]), float(self.growth[i]))
-            for i in order
-            if self.growth[i] > 1 + self.tolerance
-        ]
+        growth = self.growth
+        order = [i for i in np.argsort(-growth, kind="stable") if growth[i] > 1 + self.tolerance]
+        return [(tuple(self.wavenumbers[i].tolist()), float(growth[i])) for i in order]
 
     def modes_of(self, *wavenumber: int) -> np.ndarray:
         """All factors of one wave, none if it was not looked at."""

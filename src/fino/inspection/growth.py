@@ -15,7 +15,7 @@ A model's own error enters through the newest frame, so Σ_j G_j says how errors
 it does not assume that every step stretches the same direction most.  The changes tried are the
 directions that one step and a few steps stretch most, and the longest wave: on every shipped model
 shorter waves and the model's own errors grew less.  Both numbers are the largest found at some
-states, not a bound for all: evidence, not a proof.
+states: evidence, not a proof.
 """
 
 from __future__ import annotations
@@ -180,16 +180,15 @@ def growth_of_changes(
 
 def cosine_waves(frame: Field, wavenumbers: Sequence[int], axis: int = 0) -> Field:
     """A wave along one axis for each wavenumber and channel of a frame: (n·c, c, *space)."""
-    n = frame.shape[1 + axis]
-    x = (torch.arange(n).to(frame) + 0.5) / n
+    c, *space = frame.shape
+    x = (torch.arange(space[axis]).to(frame) + 0.5) / space[axis]
+    in_channel = torch.eye(c).to(frame).view(c, c, *[1] * len(space))
     found = []
     for k in wavenumbers:
         line = torch.cos(2 * math.pi * int(k) * x + 0.3)
-        for channel in range(len(frame)):
-            change = torch.zeros_like(frame)
-            change[channel] = line.view([n if a == axis else 1 for a in range(frame.dim() - 1)])
-            found.append(change)
-    return torch.stack(found)
+        line = line.view([-1 if a == axis else 1 for a in range(len(space))])
+        found.append(in_channel * line.expand(space))
+    return torch.cat(found)
 
 
 def _lanczos(gram: _Tangent, like: Trajectory, iterations: int) -> Stretch:

@@ -84,9 +84,8 @@ class TrueStep:
         n = grid.points[0]
         x = (torch.arange(n).double() + (0.0 if grid.is_periodic[0] else 0.5)) / n
         wave = torch.exp(2j * math.pi * k * x)
-        changes = torch.zeros(channels, channels, *grid.points, dtype=torch.float64)
-        for channel in range(channels):
-            changes[channel, channel] = wave.real.view(-1, *[1] * (grid.dims - 1))
+        in_channel = torch.eye(channels).double().view(channels, channels, *[1] * grid.dims)
+        changes = in_channel * wave.real.view(-1, *[1] * (grid.dims - 1)).expand(grid.points)
         answer = self._answer(frame, changes).unsqueeze(-1).flatten(3).mean(dim=3)
         share = (answer * wave.conj()).mean(dim=2) / wave.real.square().mean()
         left = answer - (share[..., None] * wave).real

@@ -18,7 +18,7 @@ import base64
 import io
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
-from fino.report.scene import Scene, color_limits, draw_row
+from fino.report.scene import Scene, color_limits, draw_lines, draw_row
 
 __all__ = ["gradient", "movie_frames", "player_content", "write_movie", "write_prediction_movie"]
 
@@ -57,51 +57,25 @@ def write_movie(scene: Scene, path: str | Path, channel: int = 0, fps: int = 12)
 def movie_frames(scene: Scene, channel: int = 0) -> Iterator[np.ndarray]:
     """The movie's pictures one by one, (height, width, 3) in bytes."""
     scene = scene.flat()
-    with drawn(9.0, 3.3) if scene.dims == 2 else drawn(7.2, 4.2) as figure:
+    panels, is_line = scene.panels(channel), scene.dims == 1
+    with drawn(7.2, 4.2) if is_line else drawn(9.0, 3.3) as figure:
         canvas = FigureCanvasAgg(figure)
         figure.set_dpi(100)
-        update = (_maps if scene.dims == 2 else _lines)(figure, scene, channel)
+        artists: Sequence[Any] = (
+            draw_lines(figure, scene, [0], channel)[0]
+            if is_line
+            else draw_row(figure, scene, panels, channel)
+        )
         for frame, time in enumerate(scene.times):
-            update(frame)
+            for artist, panel in zip(artists, panels, strict=True):
+                values = panel.values[frame]
+                artist.set_ydata(values) if is_line else artist.set_data(scene.picture(values))
             figure.suptitle("steady" if scene.steady else f"t = {time:.3f}", fontsize=11)
             canvas.draw()
             if frame == 0:
                 # The layout is found once; a movie whose axes wander is hard to watch.
                 figure.set_layout_engine("none")
             yield np.asarray(canvas.buffer_rgba())[..., :3].copy()
-
-
-def _maps(figure: Any, scene: Scene, channel: int) -> Any:
-    panels = scene.panels(channel)
-    images = draw_row(figure, scene, panels, channel)
-
-    def update(frame: int) -> None:
-        for image, panel in zip(images, panels, strict=True):
-            image.set_data(scene.picture(panel.values[frame]))
-
-    return update
-
-
-def _lines(figure: Any, scene: Scene, channel: int) -> Any:
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    (x,) = scene.grid.coordinates()
-    low, high = scene.limits(channel)
-    margin, worst = 0.08 * (high - low), 1.08 * scene.error_limit(channel)
-    (truth,) = above.plot(x, x, color=INK, linewidth=4, alpha=0.35, label="truth")
-    (guess,) = above.plot(x, x, color=color_of(0), linewidth=1.8, label=scene.model)
-    (error,) = below.plot(x, x, color=color_of(1), linewidth=1.5)
-    below.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
-    above.set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
-    above.set_xlim(*sorted(scene.grid.extent[0]))
-    below.set(ylim=(-worst, worst), ylabel="error", xlabel="x")
-    figure.legend(loc="outside upper right", ncols=2)
-
-    def update(frame: int) -> None:
-        truth.set_ydata(scene.truth[frame, channel])
-        guess.set_ydata(scene.prediction[frame, channel])
-        error.set_ydata(scene.error[frame, channel])
-
-    return update
 
 
 def _write_gif(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from fino.grid import Grid
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 
-__all__ = ["Scene", "color_bar", "color_limits", "draw_fields", "draw_row", "draw_space_time"]
+__all__ = ["Scene", "color_limits", "draw_fields", "draw_lines", "draw_row", "draw_space_time"]
 
 
 class Panel(NamedTuple):
@@ -173,7 +173,7 @@ def _maps(scene: Scene, channel: int, count: int) -> Figure:
             if row > 0:
                 beside = axes[:2, :] if row == 1 else axes[2, :]
                 ends = _ends(scene, channel) if row == 1 else "neither"
-                color_bar(figure, image, beside, panel.label, shrink=0.9, aspect=22, extend=ends)
+                _color_bar(figure, image, beside, panel.label, shrink=0.9, aspect=22, extend=ends)
         figure.supxlabel(scene.place, fontsize=9)
         return figure
 
@@ -198,7 +198,7 @@ def draw_row(figure: Figure, scene: Scene, panels: Sequence[Panel], channel: int
         axes.set_title(panel.name, loc="center")
         if panel.name != "truth":
             ends = "neither" if panel.name in ("input", "error") else _ends(scene, channel)
-            color_bar(figure, images[-1], axes, panel.label, shrink=0.9, aspect=22, extend=ends)
+            _color_bar(figure, images[-1], axes, panel.label, shrink=0.9, aspect=22, extend=ends)
     return images
 
 
@@ -210,7 +210,7 @@ def _map(axes: Axes, scene: Scene, values: np.ndarray, colors: dict[str, Any]) -
     return image
 
 
-def color_bar(figure: Figure, image: Any, beside: Any, label: str, **look: Any) -> None:
+def _color_bar(figure: Figure, image: Any, beside: Any, label: str, **look: Any) -> None:
     """A bar of colours beside some axes; `look` is for `Figure.colorbar`."""
     bar = figure.colorbar(image, ax=beside, pad=0.02, **look)
     bar.outline.set_visible(False)
@@ -228,27 +228,37 @@ def _ends(scene: Scene, channel: int) -> str:
 
 def _lines(scene: Scene, channel: int, count: int) -> Figure:
     moments = scene.moments(count)
+    with drawn(2.3 * len(moments) + 0.9, 3.9) as figure:
+        lines = draw_lines(figure, scene, moments, channel)
+        for (truth, *_), frame in zip(lines, moments, strict=True):
+            title = "steady" if scene.steady else f"t = {scene.times[frame]:.4g}"
+            truth.axes.set_title(title, loc="center")
+        return figure
+
+
+def draw_lines(
+    figure: Figure, scene: Scene, moments: Sequence[int], channel: int
+) -> list[tuple[Any, Any, Any]]:
+    """Truth and prediction at some frames, the error below; the three lines of each frame."""
     (x,) = scene.grid.coordinates()
     low, high = scene.limits(channel)
     margin, worst = 0.08 * (high - low), 1.08 * scene.error_limit(channel)
-    with drawn(2.3 * len(moments) + 0.9, 3.9) as figure:
-        shared: dict[str, Any] = {"sharex": True, "sharey": "row", "height_ratios": (2, 1)}
-        axes = figure.subplots(2, len(moments), squeeze=False, **shared)
-        for column, frame in enumerate(moments):
-            above, below = axes[:, column]
-            above.plot(x, scene.truth[frame, channel], color=INK, linewidth=3.2, alpha=0.35)
-            above.plot(x, scene.prediction[frame, channel], color=color_of(0), linewidth=1.4)
-            below.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
-            below.plot(x, scene.error[frame, channel], color=color_of(1), linewidth=1.2)
-            title = "steady" if scene.steady else f"t = {scene.times[frame]:.4g}"
-            above.set_title(title, loc="center")
-            below.set_xlabel("x")
-        axes[0, 0].set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
-        axes[1, 0].set(ylim=(-worst, worst), ylabel="error")
-        axes[0, 0].set_xlim(*sorted(scene.grid.extent[0]))
-        lines = axes[0, 0].get_lines()
-        figure.legend(lines, ["truth", scene.model], loc="outside upper right", ncols=2)
-        return figure
+    shared: dict[str, Any] = {"sharex": True, "sharey": "row", "height_ratios": (2, 1)}
+    axes = figure.subplots(2, len(moments), squeeze=False, **shared)
+    lines = []
+    for above, below, frame in zip(*axes, moments, strict=True):
+        broad: dict[str, Any] = {"color": INK, "linewidth": 3.2, "alpha": 0.35}
+        (truth,) = above.plot(x, scene.truth[frame, channel], **broad)
+        (guess,) = above.plot(x, scene.prediction[frame, channel], color=color_of(0), linewidth=1.4)
+        below.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
+        (error,) = below.plot(x, scene.error[frame, channel], color=color_of(1), linewidth=1.2)
+        below.set_xlabel("x")
+        lines.append((truth, guess, error))
+    axes[0, 0].set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
+    axes[1, 0].set(ylim=(-worst, worst), ylabel="error")
+    axes[0, 0].set_xlim(*sorted(scene.grid.extent[0]))
+    figure.legend(lines[0][:2], ["truth", scene.model], loc="outside upper right", ncols=2)
+    return lines
 
 
 def draw_space_time(scene: Scene, channel: int = 0) -> Figure:
@@ -267,6 +277,6 @@ def draw_space_time(scene: Scene, channel: int = 0) -> Figure:
             place.set_xlabel("x")
             if panel.name != "truth":
                 beside = [place] if panel.name == "error" else list(axes[:2])
-                color_bar(figure, image, beside, panel.label, aspect=28)
+                _color_bar(figure, image, beside, panel.label, aspect=28)
         axes[0].set_ylabel("time")
         return figure
