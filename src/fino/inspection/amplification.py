@@ -224,8 +224,9 @@ def _eigenpairs(matrices: np.ndarray, history: int) -> tuple[np.ndarray, np.ndar
     if whole <= _WHOLE:
         companion = np.eye(whole, k=n, dtype=complex)
         companion[-n:] = row
-        values, vectors = np.linalg.eig(companion)
-        return values, vectors[-n:]
+        # torch rather than numpy, whose threads nobody here could stop from waiting for one another
+        values, vectors = torch.linalg.eig(torch.from_numpy(companion))
+        return values.numpy(), vectors[-n:].numpy()
 
     def times(v: np.ndarray) -> np.ndarray:
         return np.concatenate([v.ravel()[n:], row @ v.ravel()])

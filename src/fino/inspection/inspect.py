@@ -29,6 +29,7 @@ from fino.inspection.layers import (
 )
 from fino.inspection.reach import Reach, reach
 from fino.inspection.stability import Stability, StabilityPlan, held_out, stability
+from fino.machine import threads
 from fino.model.emulator import Emulator
 from fino.shapes import Trajectory
 from fino.streams import torch_stream
@@ -97,6 +98,7 @@ class Inspection:
         return content
 
 
+@threads(1)  # the fields are small: more threads would mostly wait for one another
 def inspect(
     model: Any,
     data: Dataset | str | Path | None = None,
