@@ -13,7 +13,7 @@ from little_data import begin, blobs, little_fino, waves
 
 import fino
 import fino.training
-from fino.report.plan_words import describe_plan
+from fino.report.words import describe_plan
 from fino.training import choices
 from fino.training.choices import choose_settings
 from fino.training.loss import validate

@@ -59,7 +59,7 @@ def evaluate(
     from fino.cli.console import progress, say, table
     from fino.evaluation.evaluate import evaluate as score
     from fino.machine import keep_freed_memory
-    from fino.report.score_words import baseline_table, describe_task, describe_verdict
+    from fino.report.words import baseline_table, describe_task, describe_verdict
     from fino.training.run import PRETRAINED, find_run
 
     if (run is None) == (pretrained is None):
@@ -102,7 +102,7 @@ def _reproduce(
     """Score a shipped model on its test data, solved again."""
     from fino.cli.console import progress, say, say_json, table
     from fino.evaluation.evaluate import reproduce
-    from fino.report.score_words import describe_reproduction, describe_task, reproduction_table
+    from fino.report.words import describe_reproduction, describe_task, reproduction_table
 
     with progress("solving and scoring", quiet=quiet) as show:
         both = reproduce(run, data, samples, show)

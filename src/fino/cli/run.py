@@ -151,7 +151,7 @@ def _tell_results(experiment: Experiment, outcomes: list[Outcome], json: bool) -
     from fino.evaluation.compare import compare
     from fino.metrics.scores import Scores
     from fino.report import tables
-    from fino.report.score_words import describe_verdict
+    from fino.report.words import describe_verdict
 
     runs = [experiment.folder / case.name for case in experiment.cases]
     scores = {run.name: Scores.load(run) for run in runs}

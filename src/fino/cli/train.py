@@ -87,7 +87,7 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
     from fino.model.build import build
     from fino.recipe.cases import choose_case
     from fino.recipe.data import open_data
-    from fino.report.plan_words import describe_plan
+    from fino.report.words import describe_plan
     from fino.training.choices import choose_settings
     from fino.training.fit import fit
     from fino.training.settings import TrainingSettings
