@@ -22,20 +22,13 @@ def compare(
 
     Runs that differ only in their seed become one row, mean ± standard deviation.
 
-    Parameters
-    ----------
-    runs
-        Folders that were evaluated, or their scores.json.
-    metrics
-        A metric to show; may be repeated.
-    format
-        text, markdown, csv, latex or json.
-    figure
-        Draw error against cost into this PNG or SVG file.
-    out
-        Write the table to this file instead of printing it.
-    json
-        The same as --format json.
+    Args:
+        runs: Folders that were evaluated, or their scores.json.
+        metrics: A metric to show; may be repeated.
+        format: text, markdown, csv, latex or json.
+        figure: Draw error against cost into this PNG or SVG file.
+        out: Write the table to this file instead of printing it.
+        json: The same as --format json.
     """
     from fino.cli.console import say, show_table
     from fino.evaluation.compare import compare as compare_runs

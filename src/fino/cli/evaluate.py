@@ -35,26 +35,16 @@ def evaluate(
     `fino evaluate --pretrained shallow-water` solves the test data of a model that came with the
     package again, scores it, and says whether the scores are those that were shipped.
 
-    Parameters
-    ----------
-    run
-        The folder that `fino train` wrote; a model folder needs --data.
-    pretrained
-        Instead of a run: the name of a pretrained model.
-    data
-        Another file to score it on; its own data if not given.
-    part
-        test, validation or train.
-    samples
-        Score only the first so many.
-    convention
-        `fino`, or `pdebench` for PDEBench's own numbers, quirks included.
-    batch
-        The batch size that PDEBench's numbers depend on.
-    out
-        Where to write the scores; RUN/scores.json if not given.
-    json
-        Print the scores as JSON.
+    Args:
+        run: The folder that `fino train` wrote; a model folder needs --data.
+        pretrained: Instead of a run: the name of a pretrained model.
+        data: Another file to score it on; its own data if not given.
+        part: test, validation or train.
+        samples: Score only the first so many.
+        convention: `fino`, or `pdebench` for PDEBench's own numbers, quirks included.
+        batch: The batch size that PDEBench's numbers depend on.
+        out: Where to write the scores; RUN/scores.json if not given.
+        json: Print the scores as JSON.
     """
     from fino.cli.console import progress, say, table
     from fino.evaluation.evaluate import evaluate as score

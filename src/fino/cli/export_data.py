@@ -23,25 +23,16 @@ def export_data(
 ) -> None:
     """Write data for other loaders: `fino export-data swe.h5 --to pdebench --out swe.hdf5`.
 
-    Parameters
-    ----------
-    path
-        A file or folder of any format that fino opens.
-    to
-        `pdebench` for PDEBench's loaders; `fino` for our own format, which The Well's loader
-        reads too.
-    out
-        The file to write.
-    layout
-        Which of PDEBench's layouts; `auto` takes the one that it uses for such data.
-    stride_space
-        Keep every n-th cell along each axis.
-    stride_time
-        Keep every n-th frame.
-    overwrite
-        Replace a file that exists.
-    json
-        Print what was written as JSON.
+    Args:
+        path: A file or folder of any format that fino opens.
+        to: `pdebench` for PDEBench's loaders; `fino` for our own format, which The Well's loader
+            reads too.
+        out: The file to write.
+        layout: Which of PDEBench's layouts; `auto` takes the one that it uses for such data.
+        stride_space: Keep every n-th cell along each axis.
+        stride_time: Keep every n-th frame.
+        overwrite: Replace a file that exists.
+        json: Print what was written as JSON.
     """
     import fino
     from fino.cli.console import say, say_json

@@ -28,28 +28,17 @@ def generate(
 
     A run that was interrupted goes on where it stopped when it is called again.
 
-    Parameters
-    ----------
-    name
-        One of the problems that `fino list` names.
-    samples
-        How many trajectories to make.
-    seed
-        Another seed gives other trajectories.
-    out
-        The file to write; NAME.h5 if not given.
-    stride_space
-        Keep every n-th cell along each axis.
-    stride_time
-        Keep every n-th frame.
-    initial
-        `ours`, or `pdebench` for the initial conditions of the released files.
-    set
-        A setting of the problem, such as `--set beta=2`; may be repeated.
-    overwrite
-        Replace a file that exists, or an unfinished one with other settings.
-    json
-        Print what was made as JSON.
+    Args:
+        name: One of the problems that `fino list` names.
+        samples: How many trajectories to make.
+        seed: Another seed gives other trajectories.
+        out: The file to write; NAME.h5 if not given.
+        stride_space: Keep every n-th cell along each axis.
+        stride_time: Keep every n-th frame.
+        initial: `ours`, or `pdebench` for the initial conditions of the released files.
+        set: A setting of the problem, such as `--set beta=2`; may be repeated.
+        overwrite: Replace a file that exists, or an unfinished one with other settings.
+        json: Print what was made as JSON.
     """
     from fino.cli.console import progress, say, say_json
     from fino.data.generate import plan

@@ -22,16 +22,11 @@ def inspect(
     How far it sees against how far its data move, what its stencils, time steps and gates do, and
     how it grows errors.  A run keeps the result in RUN/inspection, and `fino report` shows it.
 
-    Parameters
-    ----------
-    model
-        A run folder, a model folder that fino.save wrote, or the name of a pretrained model.
-    data
-        The data to measure on; the run's own if not given.
-    figures
-        Also write the pictures as PNG files into this folder.
-    json
-        Print the numbers as JSON.
+    Args:
+        model: A run folder, a model folder that fino.save wrote, or the name of a pretrained model.
+        data: The data to measure on; the run's own if not given.
+        figures: Also write the pictures as PNG files into this folder.
+        json: Print the numbers as JSON.
     """
     from fino.cli.console import progress, say, say_json, table
     from fino.inspection.inspect import inspect as inspect_model

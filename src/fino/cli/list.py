@@ -20,12 +20,9 @@ def show(
 ) -> None:
     """List problems, models, baselines, metrics, recipes and pretrained weights.
 
-    Parameters
-    ----------
-    kind
-        Only this table; `fino list models` adds the models' reach, weights and cost.
-    json
-        Print the tables as JSON.
+    Args:
+        kind: Only this table; `fino list models` adds the models' reach, weights and cost.
+        json: Print the tables as JSON.
     """
     from fino.cli.console import say, say_json, table
     from fino.recipe.catalogue import INPUTS, SPACES, list_tables

@@ -23,21 +23,14 @@ def report(
     One HTML file with everything in it: the data, the training, pictures, an animation, the
     scores, and how to reproduce them.  The figures are also written as files beside it.
 
-    Parameters
-    ----------
-    runs
-        Evaluated runs; the first is the one reported, the others are its rivals.  The name of a
-        pretrained model may stand for the first.
-    data
-        The data, if the run was trained on an array in memory or the file has moved.
-    out
-        The page; RUN/report.html if not given, NAME-report/report.html for a pretrained model.
-    movie
-        Also write the rollout as this GIF or mp4 file.
-    sample
-        The test sample to draw.
-    json
-        Print where everything was written as JSON.
+    Args:
+        runs: Evaluated runs; the first is the one reported, the others are its rivals.  The name of
+            a pretrained model may stand for the first.
+        data: The data, if the run was trained on an array in memory or the file has moved.
+        out: The page; RUN/report.html if not given, NAME-report/report.html for a pretrained model.
+        movie: Also write the rollout as this GIF or mp4 file.
+        sample: The test sample to draw.
+        json: Print where everything was written as JSON.
     """
     from fino.cli.console import progress, say, say_json
     from fino.report.page import report as write_report

@@ -35,36 +35,21 @@ def rollout(
     On many processes: `torchrun --nproc-per-node 4 -m fino rollout … --out out.npy`.  Tiles,
     regions and processes do not change the numbers.
 
-    Parameters
-    ----------
-    run
-        A run folder, a model folder, or the name of a pretrained model.
-    steps
-        How many frames to predict; as many as the data have after the first, if not given.
-    history
-        A .npy or .h5 file (t, c, *space) to start from; a domain of any size.
-    data
-        A data file to take the start from; the run's own if not given.
-    sample
-        Which test sample of the data to start from.
-    tile
-        Cells along each axis that are computed at a time, to bound the memory.
-    region
-        Predict only these cells, as start:stop for each axis, such as 40:60,0:32.
-    every
-        Keep every n-th frame.
-    out
-        A .npy or .h5 file for the frames.
-    movie
-        A GIF of the frames.
-    mesh
-        Processes along each axis, such as 2x2; chosen if not given.
-    device
-        `cpu`, or `cuda` for one device a process.
-    why
-        Say why the work was cut as it was.
-    json
-        Print what was done as JSON.
+    Args:
+        run: A run folder, a model folder, or the name of a pretrained model.
+        steps: How many frames to predict; as many as the data have after the first, if not given.
+        history: A .npy or .h5 file (t, c, *space) to start from; a domain of any size.
+        data: A data file to take the start from; the run's own if not given.
+        sample: Which test sample of the data to start from.
+        tile: Cells along each axis that are computed at a time, to bound the memory.
+        region: Predict only these cells, as start:stop for each axis, such as 40:60,0:32.
+        every: Keep every n-th frame.
+        out: A .npy or .h5 file for the frames.
+        movie: A GIF of the frames.
+        mesh: Processes along each axis, such as 2x2; chosen if not given.
+        device: `cpu`, or `cuda` for one device a process.
+        why: Say why the work was cut as it was.
+        json: Print what was done as JSON.
     """
     from fino.cli.console import progress
     from fino.inference.process_group import rank_and_size

@@ -45,26 +45,16 @@ def run(
     Generates the data, trains every model, scores them next to the baselines and writes one page.
     What is done already is skipped; after an interruption the same command goes on.
 
-    Parameters
-    ----------
-    recipe
-        A recipe that `fino list recipes` names, or a TOML file.
-    data
-        Your own data file instead of the recipe's.
-    model
-        Train this model; may be repeated, the first is reported in full.
-    minutes
-        The budget of each model in wall-clock minutes instead of the recipe's.
-    out
-        The folder for everything; runs/RECIPE if not given.
-    set
-        Any setting: `--set data.samples=50`, `--set model.fino.width=8`, `--set seeds=[0,1]`.
-    jobs
-        Train so many models at a time, each in a process of its own.
-    dry_run
-        Say what would be done and about how long it would take, and do nothing.
-    json
-        Print the result as JSON.
+    Args:
+        recipe: A recipe that `fino list recipes` names, or a TOML file.
+        data: Your own data file instead of the recipe's.
+        model: Train this model; may be repeated, the first is reported in full.
+        minutes: The budget of each model in wall-clock minutes instead of the recipe's.
+        out: The folder for everything; runs/RECIPE if not given.
+        set: Any setting: `--set data.samples=50`, `--set model.fino.width=8`, `--set seeds=[0,1]`.
+        jobs: Train so many models at a time, each in a process of its own.
+        dry_run: Say what would be done and about how long it would take, and do nothing.
+        json: Print the result as JSON.
     """
     from fino.recipe.recipe import read_recipe
     from fino.recipe.run import plan

@@ -35,32 +35,20 @@ def train(
     Ctrl-C saves; `fino train --resume runs/swe` goes on and ends with the same weights.
     With several processes: `torchrun --nproc-per-node 2 -m fino train …`.
 
-    Parameters
-    ----------
-    data
-        The data file, as `fino generate` writes it or any that `fino.open` reads.
-    model
-        One of the models that `fino list` names; the recipe's first, or fino.
-    minutes
-        The budget in wall-clock minutes; five if no budget is given.
-    cpu_seconds
-        The budget in seconds of processor time.
-    steps
-        The budget in steps.
-    epochs
-        The budget in passes over the training part.
-    out
-        The run folder; a new one under runs/ if not given.
-    resume
-        A run folder to go on with.
-    recipe
-        A recipe by name or as a TOML file: what it says for this model, and its data file if
-        `--data` is not given.  Budgets on the command line replace its own.
-    set
-        Any setting: `--set model.width=48`, `--set train.horizon=8`, `--set data.train=100`.
-        `--set train.seed=1` draws the first weights anew too.
-    json
-        Print the result as JSON.
+    Args:
+        data: The data file, as `fino generate` writes it or any that `fino.open` reads.
+        model: One of the models that `fino list` names; the recipe's first, or fino.
+        minutes: The budget in wall-clock minutes; five if no budget is given.
+        cpu_seconds: The budget in seconds of processor time.
+        steps: The budget in steps.
+        epochs: The budget in passes over the training part.
+        out: The run folder; a new one under runs/ if not given.
+        resume: A run folder to go on with.
+        recipe: A recipe by name or as a TOML file: what it says for this model, and its data file
+            if `--data` is not given.  Budgets on the command line replace its own.
+        set: Any setting: `--set model.width=48`, `--set train.horizon=8`, `--set data.train=100`.
+            `--set train.seed=1` draws the first weights anew too.
+        json: Print the result as JSON.
     """
     from fino.machine import keep_freed_memory
     from fino.recipe.recipe import read_recipe
