@@ -56,8 +56,8 @@ class Given:
         """Only the newest frames of the history."""
         return replace(self, history=self.history[:, self.history.shape[1] - frames :])
 
-    def rows(self, rows: slice) -> Given:
-        """Some of the batch."""
+    def rows(self, rows: slice | int) -> Given:
+        """Some of the batch; a number takes one of it, without the batch."""
         return replace(self, history=self.history[rows])
 
     def step(self, frame: Field) -> Given:

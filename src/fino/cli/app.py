@@ -7,7 +7,7 @@ import shlex
 import sys
 from difflib import get_close_matches
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 import fino
 
@@ -35,6 +35,7 @@ app = App(
     name="fino",
     help="Learned PDE solvers that are strictly local and say how far they see.",
     version=fino.__version__,
+    default_parameter=Parameter(negative=""),
 )
 for _verb, (_home, _help) in VERBS.items():
     app.command(_home, name=_verb, help=_help)

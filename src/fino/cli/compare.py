@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
+from fino.cli.console import say, show_table
 
 __all__ = ["compare"]
 
 
 def compare(
     *runs: Path,
-    metrics: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    metrics: tuple[str, ...] = (),
     format: str = "text",
     figure: Path | None = None,
     out: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> None:
     """Compare runs: `fino compare runs/*`.
 
@@ -30,7 +29,6 @@ def compare(
         out: Write the table to this file instead of printing it.
         json: The same as --format json.
     """
-    from fino.cli.console import say, show_table
     from fino.evaluation.compare import compare as compare_runs
     from fino.metrics import metric_named
     from fino.report import tables

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
+from fino.cli.console import progress, say, say_json, table
 
 if TYPE_CHECKING:
     from fino.training.run import Run
@@ -25,7 +25,7 @@ def evaluate(
     convention: str = "fino",
     batch: int = 50,
     out: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> None:
     """Score a run: `fino evaluate runs/swe`.
 
@@ -46,7 +46,6 @@ def evaluate(
         out: Where to write the scores; RUN/scores.json if not given.
         json: Print the scores as JSON.
     """
-    from fino.cli.console import progress, say, table
     from fino.evaluation.evaluate import evaluate as score
     from fino.machine import keep_freed_memory
     from fino.report.score_words import baseline_table, describe_task, describe_verdict
@@ -90,7 +89,6 @@ def _reproduce(
     run: Run, data: Path | None, samples: int | None, out: Path | None, quiet: bool
 ) -> None:
     """Score a shipped model on its test data, solved again."""
-    from fino.cli.console import progress, say, say_json, table
     from fino.evaluation.evaluate import reproduce
     from fino.report.score_words import describe_reproduction, describe_task, reproduction_table
 

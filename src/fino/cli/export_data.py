@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
+from fino.cli.console import say, say_json
 
 __all__ = ["export_data"]
 
@@ -19,7 +19,7 @@ def export_data(
     stride_space: int = 1,
     stride_time: int = 1,
     overwrite: bool = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> None:
     """Write data for other loaders: `fino export-data swe.h5 --to pdebench --out swe.hdf5`.
 
@@ -34,12 +34,11 @@ def export_data(
         overwrite: Replace a file that exists.
         json: Print what was written as JSON.
     """
-    import fino
-    from fino.cli.console import say, say_json
+    from fino.data.open import open as open_data
     from fino.data.pdebench import export_pdebench, layout_for
     from fino.data.store import save
 
-    data = fino.open(path)
+    data = open_data(path)
     if stride_space != 1 or stride_time != 1:
         data = data.strided(stride_space, stride_time)
     if to == "pdebench":

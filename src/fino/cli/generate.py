@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from math import prod
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
+from fino.cli.console import progress, say, say_json
 
 __all__ = ["generate"]
 
@@ -20,9 +19,9 @@ def generate(
     stride_space: int = 1,
     stride_time: int = 1,
     initial: str = "ours",
-    set: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    set: tuple[str, ...] = (),
     overwrite: bool = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> None:
     """Make data: `fino generate shallow-water --samples 200 --out data/swe.h5`.
 
@@ -40,7 +39,6 @@ def generate(
         overwrite: Replace a file that exists, or an unfinished one with other settings.
         json: Print what was made as JSON.
     """
-    from fino.cli.console import progress, say, say_json
     from fino.data.generate import plan
     from fino.recipe.recipe import change_tables
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
+from fino.cli.console import progress, say, say_json, table
 
 __all__ = ["inspect"]
 
@@ -15,7 +14,7 @@ def inspect(
     *,
     data: Path | None = None,
     figures: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> None:
     """Look inside a model: `fino inspect runs/swe`.
 
@@ -28,7 +27,6 @@ def inspect(
         figures: Also write the pictures as PNG files into this folder.
         json: Print the numbers as JSON.
     """
-    from fino.cli.console import progress, say, say_json, table
     from fino.inspection.inspect import inspect as inspect_model
     from fino.report.inspection_page import write_figures, write_inspection
     from fino.report.inspection_words import inspection_json, inspection_sections

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from cyclopts import Parameter
+from fino.cli.console import say, say_json, table
 
 __all__ = ["show"]
 
@@ -15,16 +15,13 @@ _COLUMNS = ["name", "reach", "weights 1D", "weights 2D", "M mult-adds 1D", "M mu
 Kind = Literal["problems", "models", "baselines", "metrics", "recipes", "pretrained"]
 
 
-def show(
-    kind: Kind | None = None, *, json: Annotated[bool, Parameter(negative="")] = False
-) -> None:
+def show(kind: Kind | None = None, *, json: bool = False) -> None:
     """List problems, models, baselines, metrics, recipes and pretrained weights.
 
     Args:
         kind: Only this table; `fino list models` adds the models' reach, weights and cost.
         json: Print the tables as JSON.
     """
-    from fino.cli.console import say, say_json, table
     from fino.recipe.catalogue import INPUTS, SPACES, list_tables
 
     costs = json or kind == "models"

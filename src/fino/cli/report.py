@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
+from fino.cli.console import progress, say, say_json
 
 __all__ = ["report"]
 
@@ -16,7 +15,7 @@ def report(
     out: Path | None = None,
     movie: Path | None = None,
     sample: int = 0,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> None:
     """Write a report: `fino report runs/swe`, or `fino report runs/*` to set rivals beside it.
 
@@ -32,7 +31,6 @@ def report(
         sample: The test sample to draw.
         json: Print where everything was written as JSON.
     """
-    from fino.cli.console import progress, say, say_json
     from fino.report.page import report as write_report
     from fino.training.run import find_run
 

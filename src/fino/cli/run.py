@@ -7,9 +7,17 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import Parameter
+from fino.cli.console import (
+    progress,
+    say,
+    say_json,
+    show_table,
+    table,
+    training_bar,
+    training_bars,
+)
 
 if TYPE_CHECKING:
     from fino.recipe.run import Experiment, Outcome
@@ -32,13 +40,13 @@ def run(
     recipe: str | None = None,
     *,
     data: Path | None = None,
-    model: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    model: tuple[str, ...] = (),
     minutes: float | None = None,
     out: Path | None = None,
-    set: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    set: tuple[str, ...] = (),
     jobs: int | None = None,
-    dry_run: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    dry_run: bool = False,
+    json: bool = False,
 ) -> None:
     """Run a recipe: `fino run quickstart`, or on your own file: `fino run --data my.h5`.
 
@@ -75,7 +83,6 @@ def run(
 
 
 def _tell_plan(experiment: Experiment, json: bool) -> None:
-    from fino.cli.console import say, say_json, table
 
     steps, left = experiment.preview()
     recipe = experiment.recipe
@@ -96,7 +103,6 @@ def _tell_plan(experiment: Experiment, json: bool) -> None:
 
 
 def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
-    from fino.cli.console import say
     from fino.recipe.run import carry_out, find_obstacles
 
     if not json:
@@ -121,7 +127,6 @@ def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
 
 
 def _watch(quiet: bool) -> Callable[[Sequence[Step]], Any]:
-    from fino.cli.console import progress, training_bar, training_bars
 
     @contextmanager
     def watch(steps: Sequence[Step]) -> Iterator[Callable[[Any], None]]:
@@ -137,7 +142,6 @@ def _watch(quiet: bool) -> Callable[[Sequence[Step]], Any]:
 
 
 def _tell_results(experiment: Experiment, outcomes: list[Outcome], json: bool) -> None:
-    from fino.cli.console import say, say_json, show_table
     from fino.evaluation.compare import compare
     from fino.metrics.scores import Scores
     from fino.report import tables

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
+from fino.cli.console import say, say_json, training_bar
 
 if TYPE_CHECKING:
     from fino.recipe.recipe import Recipe
@@ -27,8 +27,8 @@ def train(
     out: Path | None = None,
     resume: Path | None = None,
     recipe: str | None = None,
-    set: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    json: Annotated[bool, Parameter(negative="")] = False,
+    set: tuple[str, ...] = (),
+    json: bool = False,
 ) -> None:
     """Train a model: `fino train --data swe.h5 --model fino --minutes 5 --out runs/swe`.
 
@@ -71,7 +71,6 @@ def train(
 
 
 def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run:
-    from fino.cli.console import say, training_bar
     from fino.model.build import build
     from fino.recipe.cases import choose_case
     from fino.recipe.data import open_data
@@ -96,7 +95,6 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
 
 
 def _resume(folder: Path, recipe: Recipe, quiet: bool) -> Run:
-    from fino.cli.console import say, training_bar
     from fino.recipe.cases import find_settings
     from fino.training.fit import resume
 
@@ -112,7 +110,6 @@ def _resume(folder: Path, recipe: Recipe, quiet: bool) -> Run:
 
 
 def _tell(run: Run, json: bool, quiet: bool) -> None:
-    from fino.cli.console import say, say_json
     from fino.model.store import model_hash
 
     best, folder = run.best, run.folder
