@@ -28,7 +28,6 @@ from fino.evaluation.tally import Predict, Tally, tally_all
 from fino.given import Given
 from fino.machine import describe_machine, peak_memory
 from fino.metrics import METRICS, area_weights
-from fino.metrics.bootstrap import resample
 from fino.metrics.scores import Scores
 from fino.model.baselines import Baseline, baselines_for
 from fino.model.cost import multiply_adds, parameters
@@ -232,12 +231,12 @@ def _verdict(tallies: dict[str, Tally], skipped: dict[str, str]) -> dict[str, An
     metric = METRICS[_DECISIVE]
     ours = tallies["model"].values(_DECISIVE)
     own = float(metric.join(ours).mean())
-    drawn = resample(metric, ours)
+    drawn = metric.resample(ours)
     baselines: dict[str, Any] = {}
     for baseline, tally in tallies.items():
         if baseline != "model":
             theirs = float(metric.join(tally.values(_DECISIVE)).mean())
-            better = (drawn < resample(metric, tally.values(_DECISIVE))).double().mean()
+            better = (drawn < metric.resample(tally.values(_DECISIVE))).double().mean()
             baselines[baseline] = {
                 "value": theirs,
                 "beaten": own < theirs,

@@ -15,7 +15,6 @@ from torch import Tensor
 from fino.data.dataset import Part
 from fino.given import Given
 from fino.metrics import METRICS, Metric, pdebench
-from fino.metrics.bootstrap import interval
 from fino.metrics.scores import Score
 from fino.metrics.spectrum import spectrum
 
@@ -78,7 +77,7 @@ class Tally:
     def _score(self, metric: Metric, fields: tuple[str, ...]) -> Score:
         values = self.values(metric.name)
         joined = metric.join(values)
-        low, high = interval(metric, values) or (None, None)
+        low, high = metric.interval(values) or (None, None)
         by_channel = joined.movedim(1, 0).flatten(1).mean(1).tolist()
         named = dict(zip(fields, by_channel, strict=True)) if len(by_channel) > 1 else {}
         return Score(float(joined.mean()), low, high, named)

@@ -18,12 +18,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fino.metrics.errors import rmse
+from fino.metrics import rmse
 from fino.metrics.spectrum import BANDS
 from fino.settings import did_you_mean
 from fino.shapes import Trajectory
 
-__all__ = ["CONVENTION", "from_batches", "of_batch", "score"]
+__all__ = ["CONVENTION", "from_batches", "of_batch"]
 
 
 def _rmse(prediction: Trajectory, truth: Trajectory) -> Tensor:
@@ -117,13 +117,3 @@ def from_batches(values: list[float]) -> float:
             "batches or more. Use a smaller batch."
         )
     return sum(values) / (len(values) - 1)
-
-
-def score(name: str, prediction: Trajectory, truth: Trajectory, batch: int | None) -> float:
-    """The number PDEBench would print for a whole test set, read in batches of `batch`."""
-    if batch is None or batch < 1:
-        raise ValueError("PDEBench's numbers depend on the batch size: say which, as batch=50.")
-    starts = range(0, len(truth), batch)
-    return from_batches(
-        [of_batch(name, prediction[s : s + batch], truth[s : s + batch]) for s in starts]
-    )

@@ -17,8 +17,8 @@ from typing import Any
 from torch import Tensor
 
 from fino.durable import write_whole
-from fino.metrics import pdebench
-from fino.metrics.errors import METRICS, metric_named
+from fino.metrics import METRICS, metric_named
+from fino.metrics.pdebench import from_batches, of_batch
 from fino.shapes import Trajectory
 
 __all__ = ["Score", "Scores", "score"]
@@ -177,7 +177,10 @@ def score(
     `batch` matters only to PDEBench's convention, whose numbers depend on it.
     """
     if convention == "pdebench":
-        return pdebench.score(name, prediction, truth, batch)
+        if batch is None or batch < 1:
+            raise ValueError("PDEBench's numbers depend on the batch size: say which, as batch=50.")
+        pairs = zip(prediction.split(batch), truth.split(batch), strict=True)
+        return from_batches([of_batch(name, *pair) for pair in pairs])
     if convention != "fino":
         raise ValueError(f"Unknown convention '{convention}'. Use 'fino' or 'pdebench'.")
     return float(metric_named(name)(prediction, truth, weights))
