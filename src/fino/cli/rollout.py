@@ -76,7 +76,9 @@ def rollout(
     for number, line in enumerate([] if quiet else plan if why else plan[:2]):
         say(f"  {line}" if number else line)
     with progress("rolling out", quiet=quiet) as show:
-        done = rollout_launched(model, start, steps, out=out, every=every, progress=show, **cut)
+        done: Any = rollout_launched(
+            model, start, steps, out=out, every=every, progress=show, **cut
+        )
     if done is None:
         return
     size = tuple(done.frames.shape)

@@ -25,7 +25,7 @@ from fino.training.schedule import Clock
 
 __all__ = ["has_checkpoint", "read_checkpoint", "write_checkpoint"]
 
-FORMAT = "fino-checkpoint-1"
+_FORMAT = "fino-checkpoint-1"
 _NAME = "state.json"
 
 
@@ -35,7 +35,7 @@ def write_checkpoint(state: State, folder: Path) -> None:
     content = bytes_from_tensors(_tensors(state))
     name = f"state-{state.step:08d}.safetensors"
     facts = {
-        "format": FORMAT,
+        "format": _FORMAT,
         "tensors": name,
         "sha256": hashlib.sha256(content).hexdigest(),
         "step": state.step,
@@ -104,7 +104,7 @@ def _facts(path: Path) -> dict[str, Any]:
         facts = json.loads(_bytes(path))
     except ValueError:
         facts = None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+    if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
         raise ValueError(f"{path} is not a fino checkpoint, or is damaged.")
     return facts
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -53,16 +54,13 @@ def fit(
     The model given is trained in place; `run.model` has the best weights, and `run.data` are the
     data given, so that fino.evaluate(run) and fino.report(run) read nothing again.
     """
-    chosen = TrainingSettings(minutes=minutes, **settings)
-    chosen = choose_settings(chosen, model, data)
-    folder = (
-        Path(out) if out is not None else _free_folder(f"{data.card.name}-{model.settings.model}")
-    )
+    chosen = choose_settings(TrainingSettings(minutes=minutes, **settings), model, data)
+    name = f"{data.card.name}-{model.settings.model}"
+    folder = Path(out) if out is not None else _free_folder(name)
     with join_processes(chosen.device) as processes, threads(chosen.threads):
         if processes.is_first:
             _lay_out(folder, model, data, chosen)
-        state = begin(model, chosen)
-        return _run(state, data, chosen, folder, processes, progress)
+        return _run(begin(model, chosen), data, chosen, folder, processes, progress)
 
 
 def resume(
@@ -160,10 +158,8 @@ def _lay_out(folder: Path, model: Emulator, data: Dataset, settings: TrainingSet
 
 
 def _free_folder(name: str) -> Path:
-    number = 1
-    while (folder := Path("runs") / f"{name}-{number}").exists():
-        number += 1
-    return folder
+    folders = (Path("runs") / f"{name}-{number}" for number in count(1))
+    return next(folder for folder in folders if not folder.exists())
 
 
 def _write_json(path: Path, content: Any) -> None:
