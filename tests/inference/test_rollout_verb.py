@@ -62,7 +62,7 @@ def test_the_verb_answers_in_json(place: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_the_verb_begins_where_the_task_does(tmp_path: Path) -> None:
-    u = np.random.default_rng(0).normal(size=(12, 9, 1, 16))
+    u = np.random.default_rng(0).normal(size=(30, 9, 1, 16))
     array = fino.from_array(u, dt=0.1, extent=(0, 1), boundary="periodic", history=5)
     data = store.save(array, tmp_path / "data.h5")
     model = fino.build("fino", data, history=2, width=4, levels=0)

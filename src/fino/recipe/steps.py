@@ -26,7 +26,7 @@ from fino.recipe.cases import Case, estimate_seconds, list_cases
 from fino.recipe.data import Files, describe_source
 from fino.recipe.recipe import Recipe, read_recipe
 
-__all__ = ["Experiment", "Ledger", "Step", "plan"]
+__all__ = ["Experiment", "Step", "plan"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Step:
         return f"{self.kind} {self.name}".rstrip()
 
 
-class Ledger:
+class _Ledger:
     """The records of an experiment's folder, and what is known about its files."""
 
     def __init__(self, folder: Path) -> None:
@@ -149,7 +149,7 @@ class Experiment:
     folder: Path
     cases: tuple[Case, ...]
     steps: tuple[Step, ...]
-    ledger: Ledger
+    ledger: _Ledger
     command: str
 
     @property
@@ -180,7 +180,7 @@ def plan(
         file = "--data FILE, or a [data] table with a problem or a file."
         raise ValueError(f"{recipe.name} needs data: {maps if 'climate' in recipe.name else file}")
     folder = Path(out) if out is not None else Path("runs") / recipe.name
-    ledger, cases = Ledger(folder), list_cases(recipe)
+    ledger, cases = _Ledger(folder), list_cases(recipe)
     sources: dict[str, Step] = {}
     pages: dict[str, list[Step]] = {}
     steps: list[Step] = []
