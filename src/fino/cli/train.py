@@ -112,27 +112,16 @@ def _resume(folder: Path, recipe: Recipe, quiet: bool) -> Run:
 def _tell(run: Run, json: bool, quiet: bool) -> None:
     from fino.model.store import model_hash
 
-    best, folder = run.best, run.folder
-    assert folder is not None
-    last = run.metrics[-1]
+    best, last = run.best, run.metrics[-1]
     if json and int(os.environ.get("RANK", "0")) == 0:
-        say_json(
-            {
-                "run": run.folder,
-                "steps": last["step"],
-                "best": best,
-                "cpu_seconds": last["cpu_seconds"],
-                "wall_seconds": last["wall_seconds"],
-                "weights_sha256": model_hash(folder / "model"),
-            }
-        )
+        spent = {key: last[key] for key in ("cpu_seconds", "wall_seconds")}
+        weights = model_hash(run.folder / "model") if run.folder else None
+        facts = {"run": run.folder, "steps": last["step"], "best": best, **spent}
+        say_json({**facts, "weights_sha256": weights})
     if quiet:
         return
-    if best is None:
-        say(f"Every validation rollout diverged. The run is in {run.folder}.")
-    else:
-        say(
-            f"Best at step {best['step']} of {last['step']}: validation rollout nRMSE "
-            f"{best['nrmse']:.3g}. The run is in {run.folder}."
-        )
-    say(f"Next: fino evaluate {run.folder}")
+    found = "Every validation rollout diverged."
+    if best is not None:
+        of, error = f"step {best['step']} of {last['step']}", f"{best['nrmse']:.3g}"
+        found = f"Best at {of}: validation rollout nRMSE {error}."
+    say(f"{found} The run is in {run.folder}.\nNext: fino evaluate {run.folder}")

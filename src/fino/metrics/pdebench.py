@@ -18,7 +18,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fino.metrics import rmse
+from fino.metrics import conserved_error, max_error, rmse
 from fino.metrics.spectrum import BANDS
 from fino.settings import did_you_mean
 from fino.shapes import Trajectory
@@ -36,13 +36,11 @@ def _nrmse(prediction: Trajectory, truth: Trajectory) -> Tensor:
 
 
 def _max_error(prediction: Trajectory, truth: Trajectory) -> Tensor:
-    worst = (prediction.double() - truth.double()).abs().flatten(start_dim=3).amax(-1)
-    return worst.amax(dim=0).mean()
+    return max_error(prediction, truth).amax(dim=0).mean()
 
 
 def _crmse(prediction: Trajectory, truth: Trajectory) -> Tensor:
-    total = (prediction.double() - truth.double()).flatten(start_dim=3).mean(-1)
-    return total.square().mean(dim=0).sqrt().mean()
+    return conserved_error(prediction, truth).square().mean(dim=0).sqrt().mean()
 
 
 def _brmse(prediction: Trajectory, truth: Trajectory) -> Tensor:

@@ -151,13 +151,13 @@ class Scores:
         if form not in (_FORMAT, _OLD_FORMAT):
             raise ValueError(f"{path} is not a file of scores as this fino writes them.")
         if form == _OLD_FORMAT:
-            content = _renamed(content)
+            for block in (content, content.get("cost"), content.get("verdict")):
+                if isinstance(block, dict) and "floors" in block:
+                    block["baselines"] = block.pop("floors")
         try:
-            content["metrics"] = _scores(content["metrics"])
-            content["baselines"] = {
-                name: _scores(baseline) for name, baseline in content["baselines"].items()
-            }
-            return cls(**content)
+            metrics = _scores(content.pop("metrics"))
+            baselines = {name: _scores(found) for name, found in content.pop("baselines").items()}
+            return cls(metrics=metrics, baselines=baselines, **content)
         except (KeyError, TypeError, AttributeError):
             raise ValueError(
                 f"{path} is damaged: parts are missing. Run `fino evaluate {path.parent}` again."
@@ -184,16 +184,6 @@ def score(
     if convention != "fino":
         raise ValueError(f"Unknown convention '{convention}'. Use 'fino' or 'pdebench'.")
     return float(metric_named(name)(prediction, truth, weights))
-
-
-def _renamed(content: dict[str, Any]) -> dict[str, Any]:
-    """Scores of the first format in the words of this one."""
-    content = {"baselines" if key == "floors" else key: value for key, value in content.items()}
-    for block in ("cost", "verdict"):
-        part = content.get(block)
-        if isinstance(part, dict) and "floors" in part:
-            content[block] = {("baselines" if k == "floors" else k): v for k, v in part.items()}
-    return content
 
 
 def _scores(content: dict[str, Any]) -> dict[str, Score]:

@@ -39,13 +39,7 @@ from fino.model.rollout import rollout as plain_rollout
 from fino.model.store import load
 from fino.settings import did_you_mean
 from fino.training.journal import read_metrics
-from fino.training.run_data import (
-    check_fit,
-    check_same_data,
-    incomplete,
-    read_json,
-    reopen_data,
-)
+from fino.training.run_data import check_fit, check_same_data, incomplete, read_json, reopen_data
 from fino.training.settings import TrainingSettings
 
 __all__ = ["PRETRAINED", "Run", "find_run", "pretrained", "rollout"]
