@@ -34,7 +34,7 @@ def test_a_plain_recipe_has_a_case_for_each_model():
     assert found["fino"].train["cpu_seconds"] == found["fno"].train["cpu_seconds"]
 
 
-def test_seeds_and_swept_values_are_in_the_names():
+def test_seeds_and_varied_values_are_in_the_names():
     found = named("seeds=[0, 1]", 'models=["fino"]', 'sweep.model.dt=["learn", "one"]')
     assert list(found) == [
         "fino-dt-learn-seed-0",
@@ -101,7 +101,7 @@ def test_a_sweep_is_one_table_and_one_picture(tmp_path):
     assert split["train"] == [[2, 4]] and split["test"] == [[0, 1]]
 
 
-def test_swept_data_are_made_once_each_and_reported_apart(tmp_path):
+def test_varied_data_are_generated_once_each_and_reported_apart(tmp_path):
     content = {**TINY, "sweep": {"data.settings.beta": [1.0, 2.0], "model.dt": ["learn", "one"]}}
     experiment = plan(parse_recipe("tiny", content), tmp_path)
     titles = [step.title for step in experiment.steps]
