@@ -29,7 +29,7 @@ from fino.given import Given
 from fino.inspection.step import BufferStep, periodic_twin
 from fino.model.rollout import AnyStepper, take_step
 
-__all__ = ["Amplification", "amplification", "is_equivariant", "step_amplification"]
+__all__ = ["Amplification", "amplification", "step_amplification"]
 
 #: Companion matrices up to this size are solved whole; larger ones for their largest eigenvalues.
 _WHOLE = 420

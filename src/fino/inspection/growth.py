@@ -28,13 +28,7 @@ from fino.model.rollout import AnyStepper, frames
 from fino.shapes import Field, Trajectory
 from fino.streams import torch_stream
 
-__all__ = [
-    "cosine_waves",
-    "growth_of_changes",
-    "growth_of_errors",
-    "lipschitz",
-    "stretch_of_newest",
-]
+__all__ = ["cosine_waves", "growth_of_errors", "lipschitz"]
 
 #: The search stops where its answer is this sure, as a share of the answer.
 _SURE = 1e-3

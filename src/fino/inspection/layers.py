@@ -34,7 +34,6 @@ __all__ = [
     "LayerReport",
     "StrongStencil",
     "gate_reports",
-    "layer_report",
     "layer_reports",
     "time_steps",
 ]

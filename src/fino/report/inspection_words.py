@@ -20,14 +20,7 @@ from fino.report.stability_words import (
     verdict,
 )
 
-__all__ = [
-    "describe_missing",
-    "describe_prior",
-    "describe_reach",
-    "inspection_json",
-    "inspection_sections",
-    "inspection_text",
-]
+__all__ = ["inspection_json", "inspection_sections"]
 
 #: Why a part of an inspection is missing, by the word that the inspection has for it.
 _REASONS = {

@@ -25,7 +25,7 @@ from PIL import Image
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 from fino.report.scene import Scene
 
-__all__ = ["movie_frames", "write_movie", "write_prediction_movie"]
+__all__ = ["write_movie", "write_prediction_movie"]
 
 #: A prediction alone is shown with at most so many cells on a side, and frames.
 _PIXELS = 512

@@ -27,7 +27,6 @@ __all__ = [
     "number",
     "reach_bars",
     "reproduce_commands",
-    "train_command",
 ]
 
 #: Settings of a network that come from the data, and those of the model around it.
