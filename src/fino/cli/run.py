@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,6 @@ def run(
 
 
 def _tell_plan(experiment: Experiment, json: bool) -> None:
-
     steps, left = experiment.preview()
     recipe = experiment.recipe
     if json:
@@ -116,7 +116,7 @@ def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
         say(f"{_in_all(left)}, into {experiment.folder}. Ctrl-C keeps what is done.\n")
     outcomes = []
     try:
-        for outcome in carry_out(experiment, _watch(quiet=json)):
+        for outcome in carry_out(experiment, partial(_watch, quiet=json)):
             outcomes.append(outcome)
             if not json and not outcome.skipped:
                 say(f"  [green]✓[/green] {outcome.step.title}, {outcome.seconds:.1f} s")
@@ -126,19 +126,12 @@ def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
     return outcomes
 
 
-def _watch(quiet: bool) -> Callable[[Sequence[Step]], Any]:
-
-    @contextmanager
-    def watch(steps: Sequence[Step]) -> Iterator[Callable[[Any], None]]:
-        if len(steps) > 1:
-            bar = training_bars({step.name: step.place for step in steps}, quiet)
-        else:
-            step = steps[0]
-            bar = training_bar(quiet) if step.kind == "train" else progress(step.title, quiet)
-        with bar as show:
-            yield show
-
-    return watch
+def _watch(steps: Sequence[Step], quiet: bool) -> AbstractContextManager[Callable[[Any], None]]:
+    """The bar of a step, or of all that are trained together."""
+    if len(steps) > 1:
+        return training_bars({step.name: step.place for step in steps}, quiet)
+    step = steps[0]
+    return training_bar(quiet) if step.kind == "train" else progress(step.title, quiet)
 
 
 def _tell_results(experiment: Experiment, outcomes: list[Outcome], json: bool) -> None:

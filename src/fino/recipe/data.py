@@ -19,7 +19,7 @@ from fino.data.generate import generate
 from fino.data.open import open as open_file
 from fino.data.split import Split
 from fino.data.store import save
-from fino.durable import write_whole
+from fino.durable import write_json
 from fino.recipe.recipe import DataChoice
 
 __all__ = ["Files", "describe_source", "make_data", "open_data"]
@@ -70,7 +70,7 @@ class Files:
     def save(self) -> None:
         """Leave the hashes for the next process."""
         if self._kept is not None and self._changed:
-            write_whole(self._kept, (json.dumps(self._hashes, indent=1) + "\n").encode())
+            write_json(self._kept, self._hashes)
             self._changed = False
 
 

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fino.durable import write_whole
+from fino.durable import write_json
 from fino.machine import threads
 from fino.model.build import build
 from fino.recipe.cases import Case
@@ -92,8 +92,7 @@ def carry_out(
     ledger = experiment.ledger
     _check_device(experiment)
     with ledger.locked():
-        content = json.dumps(experiment.recipe.model_dump(mode="json"), indent=1) + "\n"
-        write_whole(experiment.folder / "recipe.json", content.encode())
+        write_json(experiment.folder / "recipe.json", experiment.recipe.model_dump(mode="json"))
         for group in _group(experiment.steps, work.jobs):
             todo = [step for step in group if ledger.state(step) != "done"]
             yield from (Outcome(step, skipped=True) for step in group if step not in todo)

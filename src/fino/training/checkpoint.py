@@ -19,7 +19,7 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_from_tensors
 from torch import Tensor
 
-from fino.durable import write_whole
+from fino.durable import write_json, write_whole
 from fino.training.loop import State
 from fino.training.schedule import Clock
 
@@ -47,7 +47,7 @@ def write_checkpoint(state: State, folder: Path) -> None:
         "stale": state.stale,
     }
     write_whole(folder / name, content)
-    write_whole(folder / _NAME, (json.dumps(facts, indent=1) + "\n").encode())
+    write_json(folder / _NAME, facts)
     for old in folder.iterdir():
         if old.name not in (name, _NAME):
             old.unlink()

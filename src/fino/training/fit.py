@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fino.data.dataset import Dataset
-from fino.durable import write_whole
+from fino.durable import write_json
 from fino.machine import keep_freed_memory, threads
 from fino.model.emulator import Emulator
 from fino.model.store import load, save
@@ -84,7 +83,7 @@ def resume(
     check_same_data(data, run.data_facts, folder)
     with join_processes(settings.device) as processes, threads(settings.threads):
         if processes.is_first:
-            _write_json(folder / "settings.json", settings.model_dump(mode="json"))
+            write_json(folder / "settings.json", settings.model_dump(mode="json"))
             for leftover in folder.glob(".*"):
                 shutil.rmtree(leftover, ignore_errors=True)
         state = begin(load(folder / "start"), settings)
@@ -150,20 +149,16 @@ def _lay_out(folder: Path, model: Emulator, data: Dataset, settings: TrainingSet
             "or choose another folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    _write_json(folder / "data.json", describe_data(data))
+    write_json(folder / "data.json", describe_data(data))
     save(model, folder / "start")
     save(model, folder / "model")
     # Last, because a folder with settings is a run that can be resumed.
-    _write_json(folder / "settings.json", settings.model_dump(mode="json"))
+    write_json(folder / "settings.json", settings.model_dump(mode="json"))
 
 
 def _free_folder(name: str) -> Path:
     folders = (Path("runs") / f"{name}-{number}" for number in count(1))
     return next(folder for folder in folders if not folder.exists())
-
-
-def _write_json(path: Path, content: Any) -> None:
-    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
 @contextmanager
