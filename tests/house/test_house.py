@@ -241,5 +241,7 @@ def test_old_words_are_gone():
         lines = path.read_text(encoding="utf-8").splitlines() if place not in EXCEPTED else []
         for number, line in enumerate(lines, start=1):
             words = OLD_WORDS.findall(ALLOWED.sub("", line))
-            found += [f"{place}:{number}: {word}" for word in words]
+            # FiLM, feature-wise linear modulation, is a layer of models.
+            known = ("film",) if place.startswith("src/fino/model/") else ()
+            found += [f"{place}:{number}: {word}" for word in words if word.lower() not in known]
     assert not found

@@ -146,6 +146,7 @@ def _model_and_start(
     run: Path, history: str | None, data: Path | None, sample: int
 ) -> tuple[Any, Any, int | None]:
     """The model, what it starts from, and how many frames the data have after that."""
+    from fino.data.dataset import Sample
     from fino.training.run import find_run
 
     found = find_run(run)
@@ -157,7 +158,7 @@ def _model_and_start(
         )
     source = found.with_data(data).data if data is not None else found.test_data(sample + 1)
     given, future = source.test.begin([sample], found.model.history)
-    return found.model, given.rows(0), future.shape[1]
+    return found.model, Sample(given, future[0], sample), future.shape[1]
 
 
 def _device(name: str) -> str:
