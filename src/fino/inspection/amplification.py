@@ -32,7 +32,7 @@ from fino.model.emulator import Emulator
 from fino.model.rollout import AnyStepper, take_step
 from fino.shapes import Field, Trajectory
 
-__all__ = ["Amplification", "amplification", "is_equivariant", "step_amplification"]
+__all__ = ["Amplification", "amplification", "step_amplification"]
 
 #: Companion matrices up to this size are solved whole; larger ones for their largest eigenvalues.
 _WHOLE = 420

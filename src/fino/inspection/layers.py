@@ -42,7 +42,6 @@ __all__ = [
     "PriorReport",
     "StrongStencil",
     "gate_reports",
-    "layer_report",
     "layer_reports",
     "prior_report",
 ]

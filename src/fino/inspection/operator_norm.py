@@ -23,7 +23,7 @@ from fino.model.emulator import Emulator
 from fino.model.fino import Fino
 from fino.model.unet import UNet
 
-__all__ = ["Gates", "LayerBound", "convolution_norm", "layer_bound"]
+__all__ = ["Gates", "LayerBound", "layer_bound"]
 
 #: By gated block: the largest σ and the largest |s σ′| seen on data.
 Gates = dict[str, tuple[float, float]]

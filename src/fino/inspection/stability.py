@@ -35,18 +35,7 @@ from fino.model.emulator import Emulator
 from fino.model.rollout import AnyStepper, frames, rollout, take_step
 from fino.shapes import Field, Trajectory
 
-__all__ = [
-    "Bounded",
-    "ErrorBound",
-    "Stability",
-    "StabilityPlan",
-    "bound_errors",
-    "bounded_rollout",
-    "geometric_sum",
-    "held_out",
-    "rollout_errors",
-    "stability",
-]
+__all__ = ["Bounded", "ErrorBound", "Stability", "StabilityPlan", "held_out", "stability"]
 
 #: Single steps from the true histories of a trajectory, spread from its first to its last.
 _SINGLE_STEPS = 24
