@@ -60,8 +60,8 @@ def results_page(
     as_audited = {task: standings(cases) for task, cases in audited.items()}
     parts = [
         "# Results\n",
-        "Built by `python -m lab results` from the scores that come with the package "
-        "(`lab/results`, `src/fino/model/weights`); not written by hand. nRMSE is "
+        "Built by `python -m lab results` from the scores in `lab/results` and "
+        "`src/fino/model/weights`; not written by hand. nRMSE is "
         "the error divided by the truth's own size; (low – high) is a 95 % bootstrap interval "
         "over test samples, ± the standard deviation over seeds.\n",
         "## In short\n",
@@ -321,11 +321,11 @@ def _again(models: Mapping[str, Scores]) -> str:
     lines = [
         "## Again, on your machine\n",
         "```",
-        "python -m lab compare                     the tables above",
         *names,
-        "fino run laptop-advection                one comparison, from nothing",
-        "python -m lab bench horizon runs/laptop-advection",
-        "python -m lab results                             this page",
+        "fino run laptop-advection                            one comparison, from nothing",
+        "python -m lab bench horizon runs/laptop-advection    the same runs, five times as long",
+        "python -m lab compare                                the tables above",
+        "python -m lab results                                this page",
         "```",
     ]
     return "\n".join(lines) + "\n"
