@@ -39,7 +39,7 @@ def results(
     out
         The page; its figures go into a folder beside it.
     climate
-        The folder with the weather maps, for a picture of that task too.
+        The folder with the weather maps, to draw the picture of the fields again.
     json
         Print the written files as JSON.
     """
@@ -55,15 +55,19 @@ def results(
 def write_results(
     out: str | Path, climate: str | Path | None = None, show: Progress | None = None
 ) -> list[Path]:
-    """Write the page and its figures beside it; returns the files written.
+    """Write the page and its figures beside it; returns them.
 
-    `climate` is a folder with the weather maps, for the picture of the fields.
+    `climate` is a folder with the weather maps.  Without it a picture of the fields that is there
+    already stays as it is, because it may show them.
     """
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     tasks, models, horizons = load_kept(), load_shipped(), load_kept("horizon-")
+    figures = out.parent / "figures"
+    fields = figures / "results-fields.png"
+    stays = climate is None and "climate" in models and fields.is_file()
     drawings: dict[str, Figure] = {}
-    scenes = _scenes(models, climate, show)
+    scenes = {} if stays else _scenes(models, climate, show)
     if scenes:
         drawings["fields"] = field_panels(scenes)
     if tasks:
@@ -72,14 +76,15 @@ def write_results(
         drawings["over-time"] = errors_over_time({t: _series(c) for t, c in moving.items()})
     if horizons:
         drawings["horizon"] = _far(horizons, tasks)
-    written = {
-        name: save_small(figure, out.parent / "figures" / f"results-{name}.png")
-        for name, figure in drawings.items()
-    }
+    written = {"fields": fields} if stays else {}
+    for name, figure in drawings.items():
+        written[name] = save_small(figure, figures / f"results-{name}.png")
     places = {name: f"figures/{path.name}" for name, path in written.items()}
     short, audited = _without("short-"), _without("retuned-")
     page = results_page(tasks, models, load_kept("ablation-"), horizons, short, audited, places)
     out.write_text(page, encoding="utf-8")
+    if show:
+        show(1.0)
     return [out, *written.values()]
 
 
@@ -95,15 +100,11 @@ def _scenes(
     found = {}
     # Measured data first: a wrong folder is then found before minutes of solving.
     for number, task in enumerate(sorted(models, key=lambda task: task != "climate")):
-        try:
-            run = PRETRAINED[task]
-            given = climate if task == "climate" else None
-            run = run.with_data(run.test_data(samples=1) if given is None else given)
-        except ValueError:
-            if task != "climate" or climate is not None:
-                raise
-            continue
-        found[task] = scene_of(run)
+        run = PRETRAINED[task]
+        if task != "climate":
+            found[task] = scene_of(run.with_data(run.test_data(samples=1)))
+        elif climate is not None:
+            found[task] = scene_of(run.with_data(climate))
         if show:
             show((number + 1) / len(models))
     return {task: found[task] for task in models if task in found}

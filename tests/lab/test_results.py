@@ -224,6 +224,18 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     assert "fino evaluate --pretrained advection" in page
 
 
+def test_a_picture_of_measured_data_stays_where_they_are_not_given(
+    scores, results, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("lab.results.load_shipped", lambda: {"climate": scores})
+    picture = tmp_path / "figures" / "results-fields.png"
+    picture.parent.mkdir()
+    picture.write_bytes(b"maps")
+    written = write_results(tmp_path / "results.md")
+    assert picture in written and picture.read_bytes() == b"maps"
+    assert "](figures/results-fields.png)" in written[0].read_text()
+
+
 def test_the_verb_says_what_it_wrote(results, weights_folder, tmp_path, capsys):
     words = ["results", "--out", str(tmp_path / "results.md"), "--json"]
     app(words, exit_on_error=False, result_action="return_value")
