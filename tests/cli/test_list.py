@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -21,3 +23,18 @@ def test_json_is_one_object_with_the_table_asked_for(capsys: pytest.CaptureFixtu
     tables = json.loads(capsys.readouterr().out)
     assert list(tables) == ["baselines"]
     assert tables["baselines"][0]["name"] == "persistence"
+
+
+def test_the_whole_list_leaves_out_what_takes_long(capsys: pytest.CaptureFixture[str]) -> None:
+    show()
+    words = capsys.readouterr().out
+    assert "quickstart" in words and "persistence" in words and "Ronneberger" in words
+    assert "mult-adds" not in words and "`fino list models` adds" in words
+
+
+def test_recipes_are_listed_without_torch() -> None:
+    code = (
+        "import sys; from fino.recipe.catalogue import list_tables; "
+        "assert len(list_tables('recipes')['recipes']) > 10; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

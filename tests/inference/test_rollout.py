@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -22,6 +21,7 @@ from fino.inference.tiles import Plan
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.model.fno import FNO
 from fino.model.rollout import rollout as plain_rollout
+from fino.training.run import Run
 
 TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
 Make = Callable[..., Emulator]
@@ -181,7 +181,7 @@ def test_a_start_is_a_sample_or_all_that_a_step_is_given(
     model = make_model((32, 24), ("neumann", "periodic"), positions=True)
     history = make_history(model, samples=2)
     whole = fino.rollout(model, history, 4)
-    start = Sample(history[0], history[0], 0)
+    start = Sample(Given(history[:1]), history[0], 0)
     torch.testing.assert_close(fino.rollout(model, start, 4, tile=tile), whole[0])
     moved = Given(history, model.positions().flip(1))
     shown = [Given(history), Given(history, model.positions()), moved]
@@ -190,13 +190,18 @@ def test_a_start_is_a_sample_or_all_that_a_step_is_given(
     torch.testing.assert_close(placed, whole)
     assert difference(elsewhere, whole) > 1e-3
     torch.testing.assert_close(elsewhere, plain_rollout(model, moved, 4))
+    start = Sample(moved.rows(slice(1)), history[0], 0)
+    torch.testing.assert_close(fino.rollout(model, start, 4, tile=tile), elsewhere[0])
 
 
 def test_a_run_rolls_its_model_out(make_model: Make, make_history: History) -> None:
     model = make_model((32,))
     history = make_history(model)
-    run = SimpleNamespace(model=model)
+    run = Run(model=model)
     torch.testing.assert_close(fino.rollout(run, history, 3), fino.rollout(model, history, 3))
+    old = fino.rollout(run, history, 2)
+    after = fino.update(run, history, old, ((0, 4),))
+    torch.testing.assert_close(after.trajectory, old)
 
 
 def test_an_interrupted_rollout_leaves_no_file(

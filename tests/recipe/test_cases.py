@@ -34,7 +34,7 @@ def test_a_plain_recipe_has_a_case_for_each_model():
     assert found["fino"].train["cpu_seconds"] == found["fno"].train["cpu_seconds"]
 
 
-def test_seeds_and_swept_values_are_in_the_names():
+def test_seeds_and_varied_values_are_in_the_names():
     found = named("seeds=[0, 1]", 'models=["fino"]', 'sweep.model.dt=["learn", "one"]')
     assert list(found) == [
         "fino-dt-learn-seed-0",
@@ -63,14 +63,14 @@ def test_a_model_may_stand_twice_under_its_own_names():
 
 
 def test_the_ablations_vary_what_they_say():
-    swept = {
+    varied = {
         "blocks": [1, 2, 3, 4],
         "gate": [True, False],
         "dt": ["learn", "fixed", "one"],
         "radius": [1, 2, 3],
         "levels": [0, 1, 2, 3],
     }
-    for setting, values in swept.items():
+    for setting, values in varied.items():
         found = named(recipe=f"lab/recipes/ablation-{setting}.toml")
         assert [case.build[setting] for case in found.values()] == values
     sizes = named(recipe="lab/recipes/ablation-data-size.toml").values()
@@ -101,7 +101,7 @@ def test_a_sweep_is_one_table_and_one_picture(tmp_path):
     assert split["train"] == [[2, 4]] and split["test"] == [[0, 1]]
 
 
-def test_swept_data_are_made_once_each_and_reported_apart(tmp_path):
+def test_varied_data_are_generated_once_each_and_reported_apart(tmp_path):
     content = {**TINY, "sweep": {"data.settings.beta": [1.0, 2.0], "model.dt": ["learn", "one"]}}
     experiment = plan(parse_recipe("tiny", content), tmp_path)
     titles = [step.title for step in experiment.steps]

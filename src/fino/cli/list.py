@@ -47,6 +47,8 @@ def show(
             say(f"[bold]{name.capitalize()}[/bold]")
         lines = [f"  {row['name']:<{_WIDTH}}{_title(row)}" for row in rows]
         say("\n".join(lines or ["  none yet"]))
+        if name == "models" and not costs:
+            say("  `fino list models` adds their reach, weights and cost.")
         say()
 
 

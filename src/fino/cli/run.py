@@ -157,10 +157,10 @@ def _tell_results(experiment: Experiment, outcomes: list[Outcome], json: bool) -
     scores = {run.name: Scores.load(run) for run in runs}
     nrmse = {name: found["nrmse"].value for name, found in scores.items()}
     if json:
-        answer = {"recipe": experiment.recipe.name, "pages": experiment.pages, "nrmse": nrmse}
-        for name, skipped in (("done", False), ("skipped", True)):
-            answer[name] = [o.step.key for o in outcomes if o.skipped == skipped]
-        say_json(answer)
+        done = [o.step.key for o in outcomes if not o.skipped]
+        skipped = [o.step.key for o in outcomes if o.skipped]
+        answer = {"recipe": experiment.recipe.name, "pages": experiment.pages}
+        say_json({**answer, "done": done, "skipped": skipped, "nrmse": nrmse})
         return
     say()
     for result in compare(runs):

@@ -40,7 +40,6 @@ __all__ = [
 
 #: Reads the frames before a time from a window of a sample: (K, c, *window).
 Past = Callable[[int, Box], Tensor]
-
 #: An axis and the values along it, for each position channel.
 Lines = tuple[tuple[int, Tensor], ...]
 
@@ -176,12 +175,13 @@ def open_history(model: Any, history: Any) -> tuple[LocalStep, TrajectoryStore, 
 def local_step(model: Any, points: Sequence[int], given: Any = None) -> LocalStep:
     """A model on a domain of so many points, or one line that says why it cannot be cut.
 
-    Where `given` is a `Given` that holds more than a history, windows take their part of it.
+    Windows take their part of what a sample or a `Given` holds beside its history.
     """
     locality = _locality(model, ".locality and .grid", getattr(model, "grid", None) is not None)
     points = tuple(int(n) for n in points)
     domain = Domain(points, model.grid.is_periodic, locality.stride)
     known = lines = None
+    given = getattr(given, "given", given)
     if isinstance(given, Given):
         beside = [getattr(given, field.name) for field in fields(given) if field.name != "history"]
         known = None if all(value is None for value in beside) else given.last(0)
@@ -203,8 +203,7 @@ def local_network(
         )
     periodic = tuple(name == "periodic" for name in boundary_per_axis(boundary, locality.dims))
     domain = Domain(tuple(int(n) for n in points), periodic, locality.stride)
-    of_one_frame = nn.Sequential(nn.Flatten(1, 2), network)
-    return LocalStep(of_one_frame, 1, locality, domain)
+    return LocalStep(nn.Sequential(nn.Flatten(1, 2), network), 1, locality, domain)
 
 
 def _locality(model: Any, needed: str, is_complete: bool = True) -> Locality:

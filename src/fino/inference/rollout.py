@@ -121,7 +121,8 @@ def _rollout_whole(
     samples, known, *_ = store.shape
     whole = tuple((0, n) for n in store.shape[3:])
     recent = torch.stack([read_frames(store, i, range(known), whole) for i in range(samples)])
-    given = replace(history, history=recent) if isinstance(history, Given) else Given(recent)
+    given = getattr(history, "given", history)
+    given = replace(given, history=recent) if isinstance(given, Given) else Given(recent)
     given = like_weights(given, model)
     kept = (samples, steps // every, *store.shape[2:])
     with create_store(out, kept, store.dtype, alone=alone) as result, torch.no_grad():

@@ -99,7 +99,7 @@ def find_settings(recipe: Recipe, row: str) -> tuple[str, dict[str, Any], dict[s
 
 
 def _vary(recipe: Recipe) -> Iterator[tuple[Recipe, dict[str, Any]]]:
-    """The recipe with the swept settings in their places, and what they are, for each value."""
+    """The recipe for each value of what it sweeps, and the settings that are varied."""
     for key, values in recipe.sweep.items():
         table, dot, _ = key.partition(".")
         if not dot or table not in ("data", "model", "train"):

@@ -221,5 +221,5 @@ def _train_step(case: Case, folder: Path, sources: dict[str, Step], files: Files
         used = sum(step.name.startswith(name) for step in sources.values())
         path = folder / "data" / (f"{name}-{used + 1}.h5" if used else f"{name}.h5")
         sources[key] = Step("generate", path.stem, source, path, case, path)
-    made = sources[key]
-    return Step("train", case.name, settings, run, case, made.place, (made,))
+    generate = sources[key]
+    return Step("train", case.name, settings, run, case, generate.place, (generate,))
