@@ -83,7 +83,8 @@ def beside_paper(
     for (name, kind), values in sources.items():
         printed = (Cell(f"{values[m]:g}", values[m]) if m in values else Cell("–") for m in shown)
         cells.append((Cell(f"{name} †"), Cell(kind), *printed, *[Cell("–")] * (2 * budgets)))
-    tables = sorted({e.table for e in numbers(task) if e.metric in shown})
+    read = {e: READS_AS.get((task, e.metric), e.metric) for e in numbers(task)}
+    tables = sorted({entry.table for entry, metric in read.items() if metric in shown})
     notes = (
         f"† other data than ours: {DIFFERS[task]}.",
         f"The paper's numbers: {', '.join(tables)}, in PDEBench's convention (its sums over "
