@@ -12,8 +12,8 @@ model takes those of the whole domain.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from fino.shapes import Field, Trajectory
@@ -23,22 +23,38 @@ if TYPE_CHECKING:
 
 __all__ = ["Given"]
 
+#: What has no batch, what has space, and what runs in time.
+_NO_BATCH = ("positions",)
+_IN_SPACE = ("history", "positions", "known", "forcing", "mask")
+_IN_TIME = ("signals", "forcing")
+
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Everything that one step may look at.
+    """Everything that one step may look at; None where there is none of its kind.
 
     history      (b, K, c, *space)   past frames of the state, the newest last; for steady
                                      problems the input, as the only frame
     positions    (p, *space)         where each cell lies: coordinates and walls
+    parameters   (b, p)              scalars θ of the trajectory
+    signals      (b, T, s)           scalars known in advance, from the newest frame's time on
+    known        (b, k, *space)      fields that are constant in time
+    forcing      (b, T, f, *space)   fields known in advance, from the newest frame's time on
+    mask         (b, 1, *space)      one in the cells that are part of the domain, else zero
     """
 
     history: Trajectory
     positions: Tensor | None = None
+    parameters: Tensor | None = None
+    signals: Tensor | None = None
+    known: Tensor | None = None
+    forcing: Tensor | None = None
+    mask: Tensor | None = None
 
     @classmethod
     def of(cls, thing: Any) -> Given:
         """A Given as it is; a history tensor, or a sample that has one, as a Given."""
+        thing = getattr(thing, "given", thing)
         if isinstance(thing, cls):
             return thing
         history = getattr(thing, "history", thing)
@@ -52,31 +68,69 @@ class Given:
     def space(self) -> tuple[int, ...]:
         return tuple(self.history.shape[3:])
 
+    @property
+    def beside(self) -> dict[str, Tensor]:
+        """What is given beside the history, by name."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: value for name, value in found.items() if value is not None and name != "history"
+        }
+
     def last(self, frames: int) -> Given:
         """Only the newest frames of the history."""
         return replace(self, history=self.history[:, self.history.shape[1] - frames :])
 
     def rows(self, rows: slice) -> Given:
         """Some of the batch."""
-        return replace(self, history=self.history[rows])
+        return self._each(lambda u: u[rows], without=_NO_BATCH)
+
+    def row(self, row: int) -> Given:
+        """One of the batch, as a batch of one; what is the same for all may have one row."""
+        return self._each(lambda u: u[[row % len(u)]], without=_NO_BATCH)
+
+    def at(self, step: int) -> Given:
+        """The same when `step` more frames will have passed: what runs in time begins later."""
+        return self._each(lambda u: u[:, step:], only=_IN_TIME) if step else self
 
     def step(self, frame: Field) -> Given:
         """One step later: the oldest frame leaves and `frame` (b, c, *space) enters."""
         import torch
 
         recent = torch.cat([self.history[:, 1:], frame.unsqueeze(1)], dim=1)
-        return replace(self, history=recent)
+        return replace(self.at(1), history=recent)
 
     def cut(self, crop: Callable[[Tensor], Tensor]) -> Given:
         """A part of the domain; `crop` maps (…, *space) to (…, *part)."""
-        positions = None if self.positions is None else crop(self.positions)
-        return replace(self, history=crop(self.history), positions=positions)
+        return self._each(crop, only=_IN_SPACE)
 
     def to(self, *target: Any) -> Given:
         """In another type or on another device, as `Tensor.to` takes them."""
-        positions = None if self.positions is None else self.positions.to(*target)
-        return replace(self, history=self.history.to(*target), positions=positions)
+        return self._each(lambda u: u.to(*target))
+
+    @classmethod
+    def join(cls, givens: Sequence[Given]) -> Given:
+        """Several as one batch; what has no batch is that of the first."""
+        import torch
+
+        first = givens[0]
+        names = [n for n in ("history", *first.beside) if n not in _NO_BATCH]
+        return replace(first, **{n: torch.cat([getattr(g, n) for g in givens]) for n in names})
 
     def detach(self) -> Given:
         """Without a gradient to what came before."""
         return replace(self, history=self.history.detach())
+
+    def _each(
+        self,
+        change: Callable[[Tensor], Tensor],
+        only: tuple[str, ...] = (),
+        without: tuple[str, ...] = (),
+    ) -> Given:
+        """Every tensor that is there changed alike."""
+        everything = {"history": self.history, **self.beside}
+        chosen = {
+            name: change(value)
+            for name, value in everything.items()
+            if (not only or name in only) and name not in without
+        }
+        return replace(self, **chosen)

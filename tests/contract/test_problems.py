@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pytest
 import torch
+from windows import moved_window
 
 import fino
 from fino.data.card import SYMMETRIES
 from fino.data.generate import plan
 from fino.pde import PROBLEMS
-from fino.training.batch import augment
 
 SMALL = {"points": 16, "frames": 4, "duration": 0.06}
 
@@ -172,7 +172,7 @@ def test_a_solution_moved_by_a_symmetry_is_a_solution(kind):
     if start is None:
         pytest.skip("a frame of it cannot go on; its sibling with the whole state can")
     solved = torch.from_numpy(problem.solve(initial=start))
-    moved = augment(solved, plan(problem, 8).card, seed=0, step=0)
+    moved = moved_window(solved, plan(problem, 8).card, seed=0, step=0)
     assert not torch.equal(moved, solved)
     again = problem.state(grid, moved[:, 0].numpy())
     np.testing.assert_allclose(problem.solve(initial=again), moved, rtol=1e-9, atol=1e-9)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from little_data import blobs, little_fino, waves
+from windows import moved_window
 
-from fino.training.batch import augment, draw_batch
+from fino.training.batch import draw_batch
 from fino.training.processes import Processes
 from fino.training.settings import TrainingSettings
 
@@ -73,7 +74,7 @@ def test_noise_is_in_units_of_the_fields_spread_and_never_in_the_target():
 def test_shifted_and_mirrored_data_keep_every_value_and_the_order_of_time():
     data = blobs()
     window = data.train.all()
-    moved = augment(window, with_symmetries(data, "flip", "rotate", "sign"), seed=0, step=1)
+    moved = moved_window(window, with_symmetries(data, "flip", "rotate", "sign"), seed=0, step=1)
     assert moved.shape == window.shape
     assert not torch.equal(moved, window)
 
@@ -86,10 +87,10 @@ def test_shifted_and_mirrored_data_keep_every_value_and_the_order_of_time():
 def test_only_the_symmetries_of_the_card_are_used():
     line, square = waves(), blobs()
     window = square.train.all()
-    assert torch.equal(augment(window, with_symmetries(square), 0, 1), window)
+    assert torch.equal(moved_window(window, with_symmetries(square), 0, 1), window)
     # A card that says "shift" moves nothing across walls.
-    assert torch.equal(augment(window, with_symmetries(square, "shift"), 0, 1), window)
-    shifted = augment(line.train.all(), with_symmetries(line, "shift"), 0, 1)
+    assert torch.equal(moved_window(window, with_symmetries(square, "shift"), 0, 1), window)
+    shifted = moved_window(line.train.all(), with_symmetries(line, "shift"), 0, 1)
     for before, after in zip(line.train.all(), shifted, strict=True):
         rolls = [torch.equal(before.roll(k, -1), after) for k in range(32)]
         assert any(rolls)
@@ -98,7 +99,7 @@ def test_only_the_symmetries_of_the_card_are_used():
 def test_mirroring_and_turning_are_drawn_for_each_sample_by_itself():
     data = blobs(samples=30)
     window = data.train.all()
-    moved = augment(window, with_symmetries(data, "flip"), 0, 1)
+    moved = moved_window(window, with_symmetries(data, "flip"), 0, 1)
     ways = set()
     for before, after in zip(window, moved, strict=True):
         for axes in ((), (2,), (3,), (2, 3)):
@@ -120,7 +121,7 @@ def test_a_velocity_turns_with_its_mirror_and_changes_places_with_the_axes():
         for swap in (False, True)
     }
     seen = set()
-    for row, after in enumerate(augment(window, card, 0, 1)):
+    for row, after in enumerate(moved_window(window, card, 0, 1)):
         mine = [way for way, moved in ways.items() if torch.equal(moved[row], after)]
         assert len(mine) == 1
         seen.update(mine)

@@ -7,12 +7,14 @@ with u of shape (sample, time, channel, *space).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fino.data.card import Card
+from fino.data.conditions import Conditions
 from fino.data.dataset import Dataset
 from fino.data.frames import ArrayFrames
 from fino.grid import Grid, boundary_per_axis
@@ -29,35 +31,57 @@ def from_array(
     boundary: str | Sequence[str],
     *,
     fields: Sequence[str] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    known: Mapping[str, Any] | None = None,
+    forcing: Mapping[str, Any] | None = None,
+    mask: Any = None,
+    walls: str = "neumann",
     steady: bool = False,
     name: str = "array",
     **facts: Any,
 ) -> Dataset:
     """A data set from an array (sample, time, channel, *space), copied as float32.
 
-    u           numpy array or torch tensor of real, finite numbers, with 1 to 3 axes of space
+    u           numpy array or torch tensor of real, finite numbers, with 1 to 3 axes of space; or
+                a list of arrays (time, channel, *space) of unequal length.  Cells that are NaN at
+                all times, and cells that a numpy.ma array masks, are left out like `mask`.
     dt          the time between two frames; 1 for steady data
     extent      the (low, high) edges of the domain for each axis, in units of length; one pair
                 alone serves every axis.  Points are cell centres unless offset=(0, …) is given.
     boundary    what lies beyond the edges, one name or one for each axis: "periodic",
                 "dirichlet" (zero), "neumann" (the edge cell again) or "reflect" (mirror image)
     fields      a name for each channel; "u", or "u0", "u1", … if not given
+    parameters  scalars θ by name: one number for all trajectories, or one for each, such as
+                {"nu": array of (sample,)}; models are given those that differ
+    known       fields that are constant in time, by name: (*space) or (sample, *space)
+    forcing     what varies in time and is known in advance, by name: scalars (time,) or
+                (sample, time), fields (time, *space) or (sample, time, *space)
+    mask        cells that are not part of the domain: True there, (*space) or (sample, *space)
+    walls       what lies at the edge of such cells: "neumann" (no flux) or "dirichlet" (zero)
     steady      samples are (input, output) pairs: two frames instead of a course in time
     name        what the data are, for reports
-    facts       anything else that a `Card` holds, such as units, parameters={"nu": 0.01},
-                speed (of the fastest wave, if known), history (frames shown, ten by default),
+    facts       anything else that a `Card` holds, such as units, varying={"nu": "m²/s"} for the
+                units of parameters, turning={"wind": 0} for what points along an axis, speed
+                (of the fastest wave, if known), history (frames shown, ten by default),
                 symmetries=("shift", "flip") and directions for training with augmentation
     """
-    array = _as_numpy(u)
+    array, outside, lengths = _as_trajectories(u)
     _check_order(array, fields, steady)
     points = array.shape[3:]
+    outside = _joined_mask(outside, mask, array)
     grid = Grid(
         points,
         _extent_per_axis(extent, len(points)),
         boundary_per_axis(boundary, len(points)),
         facts.pop("offset", ()),
     )
+    if outside is not None:
+        array[np.broadcast_to(outside[:, None, None], array.shape)] = 0.0
     _check_finite(array)
+    constant, conditions, told = _conditions(array, parameters or {}, known or {}, forcing or {})
+    conditions = replace(conditions, mask=None if outside is None else ~outside, lengths=lengths)
+    units = facts.pop("varying", {})
+    told["varying"] = {key: units.get(key, "") for key in told["varying"]}
     names = tuple(fields) if fields else tuple(f"u{i}" for i in range(array.shape[2]))
     card = Card(
         name=name,
@@ -70,9 +94,129 @@ def from_array(
         frames=array.shape[1],
         samples=array.shape[0],
         steady=steady,
+        parameters=constant,
+        walls=None if outside is None else walls,
+        **told,
         **facts,
     )
-    return Dataset(card, ArrayFrames(array))
+    return Dataset(card, ArrayFrames(array), conditions=conditions)
+
+
+def _as_trajectories(u: Any) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """(sample, time, channel, *space), the cells left out (sample, *space), frames of each."""
+    if not isinstance(u, list | tuple):
+        array, outside = _without_masked(u)
+        return array, outside, None
+    if not u:
+        raise ValueError("the list of trajectories is empty.")
+    found = [
+        _without_masked(one[None] if hasattr(one, "shape") else np.asarray(one)[None]) for one in u
+    ]
+    each = [(array[0], None if mask is None else mask[0]) for array, mask in found]
+    shapes = {array.shape[1:] for array, _ in each}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"trajectories in a list should be (time, channel, *space) with one shape of channel "
+            f"and space, got {' and '.join(map(str, sorted(shapes)))}."
+        )
+    lengths = np.array([len(array) for array, _ in each])
+    longest = int(lengths.max())
+    padded = [np.concatenate([a, np.repeat(a[-1:], longest - len(a), axis=0)]) for a, _ in each]
+    hidden = [mask for _, mask in each]
+    outside = None
+    if any(mask is not None for mask in hidden):
+        none = np.zeros(padded[0].shape[2:], dtype=bool)
+        outside = np.stack([none if mask is None else mask for mask in hidden])
+    return np.stack(padded), outside, lengths if len(set(lengths.tolist())) > 1 else None
+
+
+def _without_masked(u: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """The numbers, and the cells of each sample that are masked or NaN in every frame.
+
+    u is (sample, time, channel, *space).
+    NaN that come and go are damage, not a mask: they are left for `_check_finite` to name.
+    """
+    array = _as_numpy(u)
+    hidden = np.isnan(array)
+    if np.ma.isMaskedArray(u):
+        hidden = hidden | np.ma.getmaskarray(u)
+    if array.ndim < 4 or not hidden.any():
+        return array, None
+    always = hidden.all(axis=(1, 2))
+    return array, always if always.any() else None
+
+
+def _joined_mask(outside: np.ndarray | None, mask: Any, array: np.ndarray) -> np.ndarray | None:
+    """Cells left out by the array itself or by the mask given beside it: (sample | 1, *space)."""
+    if mask is None:
+        return outside
+    given = np.asarray(mask)
+    points = array.shape[3:]
+    if given.dtype != bool or given.shape not in (points, (len(array), *points)):
+        raise ValueError(
+            f"mask should be True or False for each cell, {points} or {(len(array), *points)}, "
+            f"got {given.dtype} of shape {given.shape}."
+        )
+    given = given[None] if given.ndim == len(points) else given
+    return given if outside is None else outside | given
+
+
+def _conditions(
+    array: np.ndarray,
+    parameters: Mapping[str, Any],
+    known: Mapping[str, Any],
+    forcing: Mapping[str, Any],
+) -> tuple[dict[str, Any], Conditions, dict[str, Any]]:
+    """Constants for the card, arrays for the models, and the names of the latter."""
+    samples, frames, _, *points = array.shape
+    constant, columns = {}, {}
+    for name, value in parameters.items():
+        values = np.asarray(_plain(value))
+        if isinstance(value, str | tuple) or values.ndim == 0:
+            constant[name] = value
+        elif values.shape != (samples,):
+            raise ValueError(
+                f"parameter '{name}' should be one number, or one for each of {samples} "
+                f"trajectories, got shape {values.shape}."
+            )
+        else:
+            columns[name] = values.astype(float)
+    fields = {n: _shaped(n, v, [tuple(points)], samples) for n, v in known.items()}
+    moving = {n: _shaped(n, v, [(frames,), (frames, *points)], samples) for n, v in forcing.items()}
+    signals = {n: v for n, v in moving.items() if v.ndim == 2}
+    driving = {n: v for n, v in moving.items() if v.ndim > 2}
+    conditions = Conditions(
+        parameters=np.stack(list(columns.values()), axis=1) if columns else None,
+        signals=_stacked(signals, 2),
+        known=_stacked(fields, 1),
+        forcing=_stacked(driving, 2),
+    )
+    names = {"varying": columns, "signals": signals, "known": fields, "forcing": driving}
+    return constant, conditions, {key: tuple(table) for key, table in names.items()}
+
+
+def _shaped(name: str, value: Any, shapes: list[tuple[int, ...]], samples: int) -> np.ndarray:
+    """An array that is the same for all trajectories (1, …) or has one for each (sample, …)."""
+    array = np.asarray(_plain(value), dtype=np.float32)
+    for shape in shapes:
+        if array.shape == shape:
+            return array[None]
+        if array.shape == (samples, *shape):
+            return array
+    wanted = " or ".join(str(s) for shape in shapes for s in (shape, (samples, *shape)))
+    raise ValueError(f"'{name}' should have the shape {wanted}, got {array.shape}.")
+
+
+def _stacked(table: Mapping[str, np.ndarray], axis: int) -> np.ndarray | None:
+    if not table:
+        return None
+    samples = max(len(array) for array in table.values())
+    rows = [np.broadcast_to(a, (samples, *a.shape[1:])) for a in table.values()]
+    return np.stack(rows, axis=axis)
+
+
+def _plain(value: Any) -> Any:
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
 
 
 def _as_numpy(u: Any) -> np.ndarray:

@@ -18,10 +18,17 @@ from fino.data.split import Split
 from fino.grid import Grid
 from fino.settings import Settings, did_you_mean
 
-__all__ = ["SYMMETRIES", "Card", "Cost"]
+__all__ = ["SYMMETRIES", "WALLS", "Card", "Cost"]
 
 #: What can be done to every trajectory without leaving the data's own distribution.
 SYMMETRIES = ("shift", "flip", "sign", "rotate")
+
+
+#: What may lie beyond the edge of a mask.
+WALLS = ("neumann", "dirichlet")
+
+#: Facts that are written only where there are any, so that older files keep their bytes.
+_CONDITIONS = ("varying", "signals", "known", "forcing", "walls", "turning")
 
 
 class Cost(Settings):
@@ -77,6 +84,20 @@ class Card(Settings):
         default_factory=dict
     )
     """The settings of the problem, the same for all samples, such as {"beta": 4.0}."""
+    varying: dict[str, str] = Field(default_factory=dict)
+    """Parameters θ that differ from trajectory to trajectory, and their units ("" if unknown)."""
+    signals: tuple[str, ...] = ()
+    """Scalars that vary in time and are known in advance, by name."""
+    known: tuple[str, ...] = ()
+    """Fields that are constant in time and known, such as a depth, by name."""
+    forcing: tuple[str, ...] = ()
+    """Fields that vary in time and are known in advance, by name."""
+    walls: str | None = None
+    """What lies beyond the edge of the mask: "neumann" (no flux) or "dirichlet" (zero); None
+    where every cell is part of the domain."""
+    turning: dict[str, int] = Field(default_factory=dict)
+    """Parameters, signals, known fields and forcing that point along an axis, and which: a mirror
+    changes their sign."""
     symmetries: tuple[str, ...] = ()
     """What maps the data to data of the same kind, of `SYMMETRIES`; training augments with them."""
     directions: tuple[int | None, ...] = ()
@@ -153,8 +174,25 @@ class Card(Settings):
             )
         if len(self.stride_space) != len(self.grid.points):
             raise ValueError("stride_space on a card should have one number for each axis.")
+        self._check_conditions()
         self._check_directions()
         return self
+
+    def _check_conditions(self) -> None:
+        names = [*self.varying, *self.signals, *self.known, *self.forcing]
+        if len({*names, *self.fields}) < len(names) + len(self.fields):
+            raise ValueError(
+                f"fields, parameters, known fields and forcing should differ in name, got "
+                f"{', '.join([*self.fields, *names])}."
+            )
+        if self.walls not in (None, *WALLS):
+            raise ValueError(f"Unknown walls '{self.walls}'. {did_you_mean(self.walls, WALLS)}")
+        for name, axis in self.turning.items():
+            if name not in names or not 0 <= axis < len(self.points):
+                raise ValueError(
+                    f"turning should name a parameter, known field or forcing and its axis, got "
+                    f"'{name}' along {axis}."
+                )
 
     def _check_directions(self) -> None:
         if not self.directions:
@@ -225,11 +263,13 @@ class Card(Settings):
             symmetries=tuple(name for name in self.symmetries if name not in lost),
         )
 
+    def _written(self) -> dict[str, Any]:
+        unused = {name for name in _CONDITIONS if not getattr(self, name)}
+        return self.model_dump(mode="json", exclude=unused)
+
     def to_json(self) -> str:
         """One deterministic line of JSON for each fact."""
-        return json.dumps(
-            self.model_dump(mode="json"), indent=1, sort_keys=True, ensure_ascii=False
-        )
+        return json.dumps(self._written(), indent=1, sort_keys=True, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Card:
@@ -262,6 +302,12 @@ class Card(Settings):
             + ("" if self.history is None else f"; the first {self.history} are shown"),
             "strides": f"space {list(self.stride_space)}, time {self.stride_time}",
             "parameters": ", ".join(f"{k} = {v}" for k, v in self.parameters.items()),
+            "varying parameters": ", ".join(
+                name + (f" ({unit})" if unit else "") for name, unit in self.varying.items()
+            ),
+            "known fields": ", ".join(self.known),
+            "forcing": ", ".join((*self.forcing, *self.signals)),
+            "mask": "" if self.walls is None else f"cells left out, {self.walls} at their edge",
             "fastest wave": "" if self.speed is None else f"{self.speed:g}",
             "symmetries": ", ".join(self.symmetries) or "none",
             "vectors": ", ".join(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fino.data.card import Card
+from fino.data.conditions import Conditions
 from fino.data.frames import Frames
 from fino.data.split import Split, split_by_rule, split_by_share
 from fino.grid import Grid
@@ -80,6 +81,7 @@ class Dataset:
     samples          the numbers of the samples within the source; None: all of them
     stride_time      every n-th frame of the source is kept
     stride_space     every n-th cell of the source is kept, for each axis; (): all
+    conditions       parameters, known fields, forcing, masks of the source's samples
     """
 
     card: Card
@@ -90,6 +92,7 @@ class Dataset:
     samples: tuple[int, ...] | None = None
     stride_time: int = 1
     stride_space: tuple[int, ...] = ()
+    conditions: Conditions = field(default_factory=Conditions)
 
     def __post_init__(self) -> None:
         if not self.stride_space:
@@ -114,7 +117,8 @@ class Dataset:
         return f"Dataset({self.card.name}: {' × '.join(map(str, self.shape))}{place})"
 
     def _check_shape(self) -> None:
-        _, frames, channels, *points = self.source.shape
+        samples, frames, channels, *points = self.source.shape
+        self.conditions.check(samples, frames, points)
         time = 1 if self.steady else self.stride_time
         strides = (time, 1, *self.stride_space)
         kept = tuple(-(-n // s) for n, s in zip((frames, channels, *points), strides, strict=True))
@@ -181,13 +185,13 @@ class Dataset:
         future; a model with a longer history is shown as many frames as it needs.
         """
         needed = self.history if history is None else history
-        shown = max(needed, self.history)
-        if needed < 1 or shown >= self.frames:
+        shown, shortest = max(needed, self.history), int(self.lengths.min(initial=self.frames))
+        if needed < 1 or shown >= shortest:
             raise ValueError(
-                f"history {needed} leaves nothing to predict in trajectories of {self.frames} "
-                f"frames. Use a history between 1 and {self.frames - 1}."
+                f"history {needed} leaves nothing to predict in trajectories of {shortest} "
+                f"frames. Use a history between 1 and {shortest - 1}."
             )
-        return Task(shown - needed, shown, self.frames - shown)
+        return Task(shown - needed, shown, shortest - shown)
 
     def read(
         self, samples: Sequence[int] | Tensor, start: int = 0, length: int | None = None
@@ -267,6 +271,22 @@ class Dataset:
             split = split_by_share(len(self), train=train, validation=validation, test=test)
         return replace(self, card=self.card.changed(split=split))
 
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The parameters θ of every trajectory by name: (samples,) each."""
+        table = self.conditions.parameters
+        if table is None:
+            return {}
+        rows = table[[0] * len(self)] if len(table) == 1 else table[list(self._chosen)]
+        return dict(zip(self.card.varying, rows.T, strict=True))
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Frames of each trajectory; shorter ones are filled up to `frames`: (samples,)."""
+        whole = self.source.shape[1]
+        each = [self.conditions.length(i, whole) for i in self._chosen]
+        return -(-np.array(each) // (1 if self.steady else self.stride_time))
+
     def with_history(self, history: int | None) -> Dataset:
         """The same data with another number of frames shown before a model is scored.
 
@@ -321,7 +341,8 @@ class Dataset:
             numbers = np.unique(np.linspace(0, len(self) - 1, _HASH_SAMPLES).astype(int))
         digest = hashlib.sha256()
         for i in numbers:
-            digest.update(sample_digest(self.read([int(i)]).numpy()[0]))
+            beside = self.conditions.digest_arrays(self._chosen[int(i)])
+            digest.update(sample_digest(self.read([int(i)]).numpy()[0], *beside))
         return ("" if whole else "sampled:") + digest.hexdigest()
 
 
@@ -392,7 +413,7 @@ class Part:
         `history` is how many frames the model looks at; the future is (b, t, c, *space).
         """
         task = self.data.task(history)
-        return self.window(samples, task.start, task.shown - task.start)
+        return self.window(samples, task.start, task.shown - task.start, task.steps)
 
     def window(
         self,
@@ -408,7 +429,27 @@ class Part:
         from fino.given import Given
 
         frames = self.read(samples, start, None if steps is None else history + steps)
-        return Given(frames[:, :history]), frames[:, history:]
+        given, future = Given(frames[:, :history]), frames[:, history:]
+        numbers = [self.samples[int(i)] for i in samples]
+        newest, length = start + history - 1, future.shape[1] + 1
+        place = self.data._place(numbers, newest, length)
+        return self.data.conditions.give(given, *place), future
+
+    def trajectory(self, sample: int, start: int = 0, length: int | None = None) -> Tensor:
+        """One trajectory from frame `start` on, as long as it is: (t, c, *space)."""
+        if length is None:
+            length = int(self.data.lengths[self.samples[sample]]) - start
+        return self.read([sample], start, length)[0]
+
+    def mask(self, sample: int) -> Tensor | None:
+        """The cells of a sample that are part of the domain: (*space) of truths; None if all."""
+        import torch
+
+        data, mask = self.data, self.data.conditions.mask
+        if mask is None:
+            return None
+        row = data._chosen[self.samples[sample]] if len(mask) > 1 else 0
+        return torch.from_numpy(mask[row][tuple(slice(None, None, s) for s in data.stride_space)])
 
     def all(self, start: int = 0, length: int | None = None) -> Tensor:
         """Every trajectory of the part at once: (b, t, c, *space)."""

@@ -40,20 +40,29 @@ class Tally:
         self.energy: list[Tensor] = []
         self.batches: dict[str, list[float]] = {}
 
-    def add(self, prediction: Tensor, truth: Tensor) -> None:
-        """Score one chunk: (b, t, c, *space) ×2."""
+    def add(self, prediction: Tensor, truth: Tensor, mask: Tensor | None = None) -> None:
+        """Score one chunk: (b, t, c, *space) ×2, in the cells of a mask (b, 1, *space)."""
         size = max(1, _PIECE // max(1, truth[0].numel()))
-        for piece in zip(prediction.split(size), truth.split(size), strict=True):
-            self._add_piece(*piece)
+        for start in range(0, len(truth), size):
+            rows = slice(start, start + size)
+            inside = None if mask is None else mask[rows].unsqueeze(1).double()
+            self._add_piece(prediction[rows], truth[rows], inside)
 
-    def _add_piece(self, prediction: Tensor, truth: Tensor) -> None:
+    def _add_piece(self, prediction: Tensor, truth: Tensor, inside: Tensor | None) -> None:
         self.broken += int((~prediction.isfinite().flatten(1).all(1)).sum())
         prediction, truth = prediction.double(), truth.double()
+        cells = None
+        if inside is not None:
+            prediction, truth = prediction * inside, truth * inside
+            share = inside.flatten(1).mean(dim=1).view(-1, *[1] * (inside.dim() - 1))
+            cells = inside / share
         measured: dict[Any, Tensor] = {}
         for metric in self.metrics:
             key = (metric.each, metric.weighted)
             if key not in measured:
-                weights = self.weights if metric.weighted else None
+                area = self.weights if metric.weighted else None
+                weights = cells if area is None or cells is None else cells * area
+                weights = area if cells is None else weights
                 measured[key] = metric.each(prediction, truth, weights)
             self.chunks[metric.name].append(metric.cut(measured[key]))
         self.energy.append(spectrum(prediction[:, -1:])[:, 0])
@@ -103,7 +112,7 @@ def tally_all(
     energy in the last frame (n, c, k), and what could not predict with the reason.  A `batch`
     tallies PDEBench's convention as well.
     """
-    points, steps = part.data.grid.points, part.frames - shown
+    points, steps = part.data.grid.points, part.data.task(shown).steps
     metrics = [m for m in METRICS.values() if m.applies_to(points, steps, weights is not None)]
     tallies = {name: Tally(metrics, weights) for name in predictors}
     skipped: dict[str, str] = {}
@@ -119,7 +128,7 @@ def tally_all(
                 skipped[name] = " ".join(str(error).split())
                 del tallies[name]
                 continue
-            tallies[name].add(prediction, truth)
+            tallies[name].add(prediction, truth, given.mask)
             if batch is not None:
                 tallies[name].add_batch(prediction, truth)
         energy.append(spectrum(truth[:, -1:])[:, 0])

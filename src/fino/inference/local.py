@@ -91,7 +91,8 @@ class LocalStep:
         )
         given = Given(history)
         if self.known is not None:
-            given = replace(self.known.cut(partial(_take, box=windows[0])), history=history)
+            beside = Given.join([self.known.row(sample) for sample, _ in pairs]).at(time)
+            given = replace(beside.cut(partial(_take, box=windows[0])), history=history)
         if self.lines is not None:
             given = replace(given, positions=_positions(self.lines, windows[0]))
         return like_weights(given, self.step)

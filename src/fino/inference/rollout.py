@@ -10,7 +10,7 @@ Every one of them gives the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from fino.inference.boxes import Box, Region, as_box, cells, shape
 from fino.inference.local import LocalStep, find_model, like_weights, local_step, open_history
 from fino.inference.store import create_store, finish, open_store, read_frames
 from fino.inference.tiles import BoxAt, Plan, Progress, Timeline, Work, choose_plan, march
+from fino.model.emulator import Emulator
 from fino.model.rollout import frames
 from fino.model.rollout import rollout as plain_rollout
 from fino.shapes import Trajectory
@@ -38,6 +39,10 @@ def rollout(
     *,
     tile: int | Sequence[int] | Plan | None = None,
     region: Region | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    known: Mapping[str, Any] | None = None,
+    forcing: Mapping[str, Any] | None = None,
+    mask: Any = None,
     out: str | Path | None = None,
     every: int = 1,
     progress: Progress | None = None,
@@ -51,11 +56,19 @@ def rollout(
                 memory; 128 to 512 in two dimensions; or a `Plan`
     region      a (start, stop) pair of cells for each axis, to predict only these; on a periodic
                 axis it may wrap
+    parameters  scalars θ by name, {"nu": 0.03}: one for all or one for each trajectory; they
+                replace those of a sample.  Values that the training never saw are warned of.
+    known       fields that are constant in time, by name: (*space)
+    forcing     what is known in advance, by name: (steps + 1, …) from the newest frame on, or a
+                function of the time since then
+    mask        cells that are not part of the domain: True there, (*space)
     out         a .npy or .h5 file for the frames; an array that reads from it is returned
     every       keep every n-th frame
     progress    is called with the share that is done, 0 to 1
     """
     model = find_model(run)
+    if isinstance(model, Emulator):
+        history = _with_conditions(model, history, steps, parameters, known, forcing, mask)
     if steps < 0:
         raise ValueError(f"steps should be 0 or more, got {steps}.")
     if every < 1 or every > max(1, steps):
@@ -83,6 +96,35 @@ def rollout(
             timeline = Timeline(store, recent, result, box, every)
         march(step, timeline, steps, plan, box_at, progress)
     return finish(result, out, alone)
+
+
+def _with_conditions(
+    model: Emulator,
+    history: Any,
+    steps: int,
+    parameters: Mapping[str, Any] | None,
+    known: Mapping[str, Any] | None,
+    forcing: Mapping[str, Any] | None,
+    mask: Any,
+) -> Any:
+    """The start with what was given beside it by name; as it is where nothing was."""
+    named = (parameters, known, forcing)
+    if not any(named) and mask is None:
+        given = getattr(history, "given", history)
+        if isinstance(given, Given):
+            model.conditioning.warn_outside(given)
+        return history
+    if isinstance(history, str | Path):
+        raise ValueError(
+            "parameters, known fields, forcing and masks go with a history in memory: read the "
+            "file first, or start from a sample."
+        )
+    given = Given.of(history if hasattr(history, "history") else torch.as_tensor(history))
+    if given.history.dim() == model.grid.dims + 2:
+        given = replace(given, history=given.history.unsqueeze(0))
+    given = model.conditioning.give(given, steps, model.settings.dt, *named, mask)
+    model.conditioning.warn_outside(given)
+    return given
 
 
 def light_cone(model: Any, region: Region, steps: int, points: Sequence[int] | None = None) -> Work:

@@ -211,8 +211,9 @@ def _eigenpairs(matrices: np.ndarray, history: int) -> tuple[np.ndarray, np.ndar
         companion = np.zeros((whole, whole), dtype=complex)
         companion[:-n, n:] = np.eye(whole - n)
         companion[-n:] = np.concatenate(list(matrices), axis=1)
-        values, vectors = np.linalg.eig(companion)
-        return values, vectors[-n:]
+        # torch rather than numpy, whose threads nobody here could stop from waiting for one another
+        values, vectors = torch.linalg.eig(torch.from_numpy(companion))
+        return values.numpy(), vectors[-n:].numpy()
     row = np.concatenate(list(matrices), axis=1)
 
     def times(v: np.ndarray) -> np.ndarray:

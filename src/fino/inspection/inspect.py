@@ -23,6 +23,7 @@ from fino.inspection.prior import PriorReport, prior_report
 from fino.inspection.reach import Reach, reach
 from fino.inspection.stability import Stability, StabilityPlan, held_out, stability
 from fino.inspection.step import over_space
+from fino.machine import threads
 from fino.model.emulator import Emulator
 from fino.shapes import Trajectory
 from fino.streams import torch_stream
@@ -103,7 +104,16 @@ def inspect(
     `data` are the run's own if not given; a model alone needs them for gates and stability.
     `plan` says how much is measured; its defaults take some seconds on a plane of 64 × 64 cells.
     """
-    plan = plan or StabilityPlan()
+    with threads(1):  # the fields are small: more threads would mostly wait for one another
+        return _inspect(model, data, plan or StabilityPlan(), progress)
+
+
+def _inspect(
+    model: Any,
+    data: Dataset | str | Path | None,
+    plan: StabilityPlan,
+    progress: Callable[[float], None] | None,
+) -> Inspection:
     run = find_run(model, data)
     emulator = run.model
     if not isinstance(emulator, Emulator):

@@ -68,7 +68,7 @@ class StabilityPlan:
     """
 
     trajectories: int = 4
-    buffers: int = 3
+    buffers: int = 2
     iterations: int = 12
     looks: tuple[int, ...] = (1, 4)
     long_rollouts: int = 1

@@ -79,6 +79,9 @@ def boundary_rmse(prediction: Trajectory, truth: Trajectory, weights: Weights = 
     inside = torch.zeros(truth.shape[3:], dtype=torch.bool, device=truth.device)
     inside[tuple(slice(1, -1) for _ in truth.shape[3:])] = True
     edge = _error(prediction, truth)[..., ~inside]
+    if weights is not None:
+        part = weights.expand(*edge.shape[:3], *truth.shape[3:])[..., ~inside]
+        return ((edge.square() * part).sum(-1) / part.sum(-1).clamp_min(1e-30)).sqrt()
     return edge.square().mean(-1).sqrt()
 
 
@@ -228,8 +231,10 @@ def _error(prediction: Trajectory, truth: Trajectory) -> Tensor:
 
 
 def _mean(u: Tensor, weights: Weights) -> Tensor:
-    flat = u.double().flatten(start_dim=3)
-    return flat.mean(-1) if weights is None else (flat * weights.flatten()).mean(-1)
+    """The mean over space; weights are (*space), or (b, 1, 1, *space) for each sample."""
+    if weights is not None:
+        u = u.double() * weights
+    return u.double().flatten(start_dim=3).mean(-1)
 
 
 def _rms(u: Tensor, weights: Weights) -> Tensor:

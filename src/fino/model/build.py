@@ -15,6 +15,7 @@ from fino.data.dataset import Dataset
 from fino.data.lightcone import light_cone
 from fino.locality import Locality
 from fino.model import MODELS
+from fino.model.conditioning import ConditioningSettings
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.model.prior import choose_prior
 from fino.model.scaling import fit_frames
@@ -36,6 +37,7 @@ def build(
     predict: str | None = None,
     coordinates: bool | None = None,
     edges: bool | None = None,
+    condition: str | None = None,
     seed: int = 0,
     **settings: Any,
 ) -> Emulator:
@@ -44,8 +46,14 @@ def build(
     Unless told otherwise: the data's own history; what is steady predicted as it is, what moves
     in time on top of the best linear prior (see `choose_prior`); coordinates where no reach is
     enough, edge markers at walls; and as many levels as the data's light cone asks for.
+    Parameters that differ from trajectory to trajectory are given by FiLM where the model can
+    (`condition="film"`), else as constant channels (`"channels"`).
     """
     network_class = MODELS[name]
+    can_film = getattr(network_class, "takes_parameters", False)
+    condition = condition or ("film" if can_film else "channels")
+    if condition == "film" and not can_film:
+        raise ValueError(f"{name} cannot be conditioned by FiLM. Use condition='channels'.")
     if size is not None:
         if size not in network_class.sizes:
             raise ValueError(f"Unknown size '{size}'. {did_you_mean(size, [*network_class.sizes])}")
@@ -63,13 +71,16 @@ def build(
         steady=data.steady,
         dt=data.dt,
         seed=seed,
+        given=ConditioningSettings.of(data, condition),
     )
-    shape = {
+    shape: dict[str, Any] = {
         "dims": grid.dims,
         "inputs": emulator_settings.inputs(grid),
         "outputs": data.channels,
         "boundary": grid.boundary,
     }
+    if condition == "film" and emulator_settings.given.scalars:
+        shape["parameters"] = emulator_settings.given.scalars
     settings = {**_depth(name, data, emulator_settings.predict, shape, settings), **settings}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -133,7 +144,10 @@ def _fit_scaling(emulator: Emulator, data: Dataset) -> None:
     """Fit to the training part: the input's scaling, the prior, the scaling of its residual."""
     given = fit_frames(data.train, 0, 1) if data.steady else fit_frames(data.train)
     residual = emulator.prior.fit(data)
+    emulator.conditioning.fit(data)
     emulator.input_mean.copy_(given.mean)
     emulator.input_std.copy_(given.std)
     emulator.output_mean.copy_(residual.mean)
-    emulator.output_std.copy_(residual.std.clamp_min(1e-12))
+    # A field without a residual is left to the prior: the network cannot make it drift.
+    std = residual.std
+    emulator.output_std.copy_(torch.where(std > 0, std.clamp_min(1e-12), 0.0))

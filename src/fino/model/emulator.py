@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from fino.given import Given
 from fino.grid import Grid
 from fino.locality import Locality
+from fino.model.conditioning import EXTENDED, Conditioning, ConditioningSettings, extend
 from fino.model.features import assemble, position_channels, position_count
 from fino.model.prior import PRIORS
 from fino.settings import Settings
@@ -39,6 +40,7 @@ class EmulatorSettings(Settings):
     steady         whether the data have no time: input → answer
     dt             the time between two frames, in the data's unit
     seed           what the first weights are drawn from
+    given          parameters, known fields, forcing and masks, by name
     """
 
     model: str
@@ -50,6 +52,7 @@ class EmulatorSettings(Settings):
     steady: bool = False
     dt: float = 1.0
     seed: int = 0
+    given: ConditioningSettings = ConditioningSettings()
 
     @property
     def channels(self) -> int:
@@ -57,7 +60,8 @@ class EmulatorSettings(Settings):
 
     def inputs(self, grid: Grid) -> int:
         """How many channels the network is shown."""
-        return self.history * self.channels + position_count(grid, self.coordinates, self.edges)
+        frames = self.history * self.channels
+        return frames + position_count(grid, self.coordinates, self.edges) + self.given.channels
 
 
 class Emulator(nn.Module):
@@ -81,6 +85,7 @@ class Emulator(nn.Module):
             self.register_buffer(f"input_{name}", torch.full((settings.channels,), value))
             self.register_buffer(f"output_{name}", torch.full((settings.channels,), value))
         self.prior = PRIORS[settings.predict](settings.channels, settings.history, grid)
+        self.conditioning = Conditioning(settings.given)
         self._positions: dict[tuple[int, ...], Tensor] = {}
 
     @property
@@ -94,7 +99,10 @@ class Emulator(nn.Module):
     @property
     def locality(self) -> Locality:
         network: Any = self.network
-        return network.locality.beside(self.prior.locality)
+        reach = network.locality.beside(self.prior.locality)
+        if self.settings.given.walls == "neumann":
+            return Locality((EXTENDED,) * self.grid.dims).then(reach)
+        return reach
 
     @property
     def parameters_count(self) -> int:
@@ -115,17 +123,32 @@ class Emulator(nn.Module):
         given = Given.of(given)
         if given.positions is None:
             self.check(given.history)
+            self.conditioning.check(given)
             given = replace(given, positions=self.positions(given.space))
-        given = given.last(self.history)
+        given = self._extended(given.last(self.history))
         over_space = (-1, *[1] * self.grid.dims)
         scaled = given.history - self.input_mean.view(over_space)
         scaled = scaled / self.input_std.view(over_space)
         assert given.positions is not None
-        residual = self.network(assemble(scaled, given.positions))
+        theta = self.conditioning.theta(given)
+        beside = self.conditioning.channels(given, theta)
+        shown = assemble(scaled, given.positions, beside)
+        film = theta is not None and self.settings.given.condition == "film"
+        residual = self.network(shown, theta) if film else self.network(shown)
         residual = torch.addcmul(
             self.output_mean.view(over_space), residual, self.output_std.view(over_space)
         )
-        return self.prior(given) + residual
+        frame = self.prior(given) + residual
+        return frame if given.mask is None else frame * given.mask
+
+    def _extended(self, given: Given) -> Given:
+        """The history with what lies at the walls of the mask in the cells outside of it."""
+        walls = self.settings.given.walls
+        if given.mask is None or walls is None:
+            return given
+        outside = self.input_mean.view(-1, *[1] * self.grid.dims)
+        frames = [extend(u, given.mask, self.grid, walls, outside) for u in given.history.unbind(1)]
+        return replace(given, history=torch.stack(frames, dim=1))
 
     def check(self, history: Trajectory) -> None:
         """Refuse a history of another shape, in words."""

@@ -8,6 +8,8 @@ them, never coordinates of its own, or it would believe to be the whole domain.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -45,9 +47,10 @@ def position_channels(grid: Grid, coordinates: bool, edges: bool) -> Tensor:
     return torch.from_numpy(stacked)
 
 
-def assemble(history: Trajectory, static: Tensor) -> Field:
-    """Frames and positions as channels: (b, k, c, *space), (p, *space) → (b, k·c + p, *space)."""
-    frames = history.flatten(1, 2)
-    if static.shape[0] == 0:
-        return frames
-    return torch.cat([frames, static.to(frames).expand(frames.shape[0], *static.shape)], dim=1)
+def assemble(history: Trajectory, positions: Tensor, beside: Sequence[Field] = ()) -> Field:
+    """Frames, positions and what else is given as channels: (b, k·c + p + n, *space)."""
+    channels = [history.flatten(1, 2)]
+    if positions.shape[0]:
+        channels.append(positions.to(history).expand(len(history), *positions.shape))
+    channels += beside
+    return channels[0] if len(channels) == 1 else torch.cat(channels, dim=1)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -44,6 +45,9 @@ __all__ = [
     "TimeStep",
 ]
 
+
+#: Numbers that parameters θ are embedded into before they modulate the blocks.
+_EMBEDDED = 32
 
 #: (inputs, features, outputs, settings) → a block with a locality.
 Block = Callable[[int, int, int, Any], nn.Module]
@@ -74,9 +78,14 @@ class LocalOperatorBlock(nn.Module):
         gate = self.gate.locality if self.gate else Locality.point(len(self.stencil.radius))
         return self.stencil.locality.then(gate).then(self.fuse.locality)
 
-    def forward(self, u: Field) -> Field:
+    def forward(self, u: Field, film: Film | None = None) -> Field:
         s = self.stencil(u)
-        return self.fuse(s if self.gate is None else torch.sigmoid(self.gate(s)) * s)
+        if film is not None:
+            s = s * (1 + film.scale) + film.shift
+        if self.gate is None:
+            return self.fuse(s)
+        gate = self.gate(s) if film is None else self.gate(s) + film.gate
+        return self.fuse(torch.sigmoid(gate) * s)
 
 
 class TimeStep(nn.Module):
@@ -97,8 +106,11 @@ class TimeStep(nn.Module):
             self.register_buffer("value", value)
         self.learned = mode == "learn"
 
-    def forward(self) -> Tensor:
-        return F.softplus(self.raw) if self.learned else self.value
+    def forward(self, change: Tensor | None = None) -> Tensor:
+        """Δt, or where `change` (b, 1, …) shifts the raw parameter, one for each sample."""
+        if not self.learned:
+            return self.value
+        return F.softplus(self.raw if change is None else self.raw + change)
 
 
 class FinoBlock(nn.Module):
@@ -117,15 +129,54 @@ class FinoBlock(nn.Module):
         self.project = Convolution(inputs, outputs, settings.radii, settings.boundaries)
         self.activation = ACTIVATIONS[settings.activation]
         self.settings = settings
+        self.film = FilmLayer(features, settings.dims) if settings.parameters else None
 
     @property
     def locality(self) -> Locality:
         return self.operator.locality.then(self.project.locality)
 
-    def forward(self, u: Field) -> Field:
+    def forward(self, u: Field, theta: Tensor | None = None) -> Field:
+        if self.film is not None:
+            film = self.film(theta)
+            return self.activation(self.project(u + self.dt(film.dt) * self.operator(u, film)))
         if self.settings.is_fusible and fused_blocks_allowed():
             return run_fused(self, u)
         return self.activation(self.project(u + self.dt() * self.operator(u)))
+
+
+@dataclass(frozen=True, eq=False)
+class Film:
+    """What parameters θ do to a block: (b, features, 1, …) each, and (b, 1, …) for Δt."""
+
+    scale: Tensor
+    shift: Tensor
+    gate: Tensor
+    dt: Tensor
+
+
+class FilmLayer(nn.Module):
+    """Feature-wise linear modulation of a block by parameters (Perez et al. 2018).
+
+        S ← (1 + γ(θ)) ⊙ S + β(θ),     gate ← gate + δ(θ),     Δt = softplus(raw + ε(θ))
+
+    The same in every cell, so the block stays strictly local.
+    """
+
+    def __init__(self, features: int, dims: int) -> None:
+        super().__init__()
+        self.features, self.dims = features, dims
+        self.linear = nn.Linear(_EMBEDDED, 3 * features + 1)
+        with torch.no_grad():  # a small effect of θ to begin with
+            self.linear.weight.mul_(0.3)
+            self.linear.bias.zero_()
+
+    def forward(self, embedded: Tensor | None) -> Film:
+        if embedded is None:
+            raise ValueError("this network takes parameters: call it as network(x, theta).")
+        out = self.linear(embedded)
+        out = out.view(*out.shape, *[1] * self.dims)
+        scale, shift, gate, dt = out.split([self.features] * 3 + [1], dim=1)
+        return Film(scale, shift, gate, dt)
 
 
 class FinoBlockStack(nn.Sequential):
@@ -143,6 +194,11 @@ class FinoBlockStack(nn.Sequential):
         ends = [inputs, *[width] * (depth - 1), outputs]
         super().__init__(*(block(a, width, b, settings) for a, b in pairwise(ends)))
         self.dims: int = settings.dims
+
+    def forward(self, u: Field, theta: Tensor | None = None) -> Field:
+        for block in self:
+            u = block(u) if theta is None else block(u, theta)
+        return u
 
     @property
     def locality(self) -> Locality:
@@ -185,6 +241,7 @@ class EncoderDecoder(nn.Module):
         self.head = Convolution(exits[0], settings.outputs, pointwise, settings.boundaries)
         self.pool = Pool(settings.dims)
         self.upsample = Upsample(settings.upsample, settings.boundaries)
+        self.embed = _embedding(settings.parameters) if settings.parameters else None
 
     @property
     def locality(self) -> Locality:
@@ -196,19 +253,29 @@ class EncoderDecoder(nn.Module):
             reach = down.locality.then(below.beside(skip)).then(up.locality)  # type: ignore[union-attr, operator]
         return reach
 
-    def forward(self, x: Field) -> Field:
+    def forward(self, x: Field, theta: Tensor | None = None) -> Field:
+        """(b, inputs, *space), and parameters (b, p) where the network takes them."""
         check_field(x, self.settings, self.title)
         check_halving(x, self.settings.levels)
+        if self.embed is not None and theta is not None:
+            theta = self.embed(theta)
         x = channels_last(x)
         skips = []
         for blocks in self.encoder:
-            x = blocks(x)
+            x = blocks(x, theta)
             skips.append(x)
             x = self.pool(x)
-        z = self.bottleneck(x)
+        z = self.bottleneck(x, theta)
         for blocks, skip in zip(reversed(self.decoder), reversed(skips), strict=True):
-            z = blocks(self.upsample(z) + skip)
+            z = blocks(self.upsample(z) + skip, theta)
         return self.head(z)
+
+
+def _embedding(parameters: int) -> nn.Module:
+    """A small network from θ to what all blocks share of it."""
+    return nn.Sequential(
+        nn.Linear(parameters, _EMBEDDED), nn.GELU(), nn.Linear(_EMBEDDED, _EMBEDDED), nn.GELU()
+    )
 
 
 class Fino(EncoderDecoder):
@@ -226,6 +293,7 @@ class Fino(EncoderDecoder):
         "large": {"width": 64, "levels": 3},
     }
     shaped_by_data: ClassVar[bool] = True
+    takes_parameters: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -263,6 +331,7 @@ class EncoderDecoderSettings(NetworkSettings):
     radius       cells that a stencil reaches, one number or one for each axis; 1
     activation   φ at the end of a block; the paper has ReLU, GELU did better with levels
     upsample     `nearest`, or `linear` with the boundary's own ghost cells
+    parameters   scalars θ that modulate FINO's blocks; 0 for none
     """
 
     width: int = 32
@@ -272,6 +341,7 @@ class EncoderDecoderSettings(NetworkSettings):
     radius: int | tuple[int, ...] = 1
     activation: Activation = "relu"
     upsample: Literal["nearest", "linear"] = "nearest"
+    parameters: int = 0
 
     @field_validator("width")
     @classmethod
@@ -339,5 +409,5 @@ class FinoSettings(EncoderDecoderSettings):
     @property
     def is_fusible(self) -> bool:
         """Whether the fused block computes these settings."""
-        pointwise = self.gate and not (self.gate_radius or self.fuse_radius)
+        pointwise = self.gate and not (self.gate_radius or self.fuse_radius or self.parameters)
         return pointwise and self.activation in FUSED_ACTIVATIONS

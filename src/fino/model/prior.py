@@ -216,16 +216,17 @@ def fit_past_frames(
 
     (k, c) weights and the (c,) spread of the residual.  Frames before `start` are not fitted.
     """
-    gram, cells = torch.zeros(()), 0
-    for u, thin in _trajectories_to_fit(part, start):
-        windows = u.flatten(2)[..., ::thin].unfold(0, history + 1, 1).movedim(1, 0).flatten(1, 2)
-        gram, cells = gram + windows.mT @ windows, cells + windows.shape[1]
+    gram, count = torch.zeros(()), 0
+    for u, thin, mask in _trajectories_to_fit(part, start):
+        cells = u.flatten(2) if mask is None else u[:, :, mask]
+        windows = cells[..., ::thin].unfold(0, history + 1, 1).movedim(1, 0).flatten(1, 2)
+        gram, count = gram + windows.mT @ windows, count + windows.shape[1]
     past, mixed = gram[:, :-1, :-1], gram[:, :-1, -1:]
     size = past.diagonal(dim1=1, dim2=2).mean(dim=1).view(-1, 1, 1)
     held = past + ridge * size * torch.eye(history, dtype=gram.dtype)
     weights = torch.linalg.solve(held, mixed)
     left = gram[:, -1:, -1:] - 2 * weights.mT @ mixed + weights.mT @ past @ weights
-    spread = (left.flatten().clamp_min(0) / cells).sqrt()
+    spread = (left.flatten().clamp_min(0) / count).sqrt()
     return weights[..., 0].T.float(), spread.float()
 
 
@@ -239,9 +240,12 @@ def fit_scheme(part: Part, start: int = 0, ridge: float = 1e-8) -> tuple[Tensor,
     """
     boundary, channels = part.data.grid.boundary, part.data.channels
     gram, cells = torch.zeros(()), 0
-    for u, thin in _trajectories_to_fit(part, start):
+    for u, thin, mask in _trajectories_to_fit(part, start):
         taps = _taps(u[:-1], boundary, thin)
         following = u[1:].transpose(0, 1).flatten(1)[:, ::thin]
+        if mask is not None:
+            inside = _inner(mask, boundary).repeat(len(u) - 1)[::thin]
+            taps, following = taps[:, inside], following[:, inside]
         both = torch.cat([taps, torch.ones_like(taps[:1]), following])
         gram, cells = gram + both @ both.T, cells + both.shape[1]
     past, mixed = gram[:-channels, :-channels], gram[:-channels, -channels:]
@@ -252,13 +256,21 @@ def fit_scheme(part: Part, start: int = 0, ridge: float = 1e-8) -> tuple[Tensor,
     return scheme.float(), weights[-1].float(), spread.float()
 
 
-def _trajectories_to_fit(part: Part, start: int) -> Iterator[tuple[Tensor, int]]:
-    """Some trajectories (t, c, *space) in double precision, and how thinly to look at them."""
+def _trajectories_to_fit(part: Part, start: int) -> Iterator[tuple[Tensor, int, Tensor | None]]:
+    """Some trajectories (t, c, *space) in double precision, how thinly to look at them, a mask."""
     count = min(len(part), _FIT_SAMPLES)
     for i in torch.linspace(0, len(part) - 1, count).long().tolist():
-        u = part.read([i], start)[0].double()
+        u = part.trajectory(i, start).double()
         # Never a multiple of two, or the cells looked at would stand in columns.
-        yield u, max(1, count * u[:, 0].numel() // _FIT_VALUES) | 1
+        yield u, max(1, count * u[:, 0].numel() // _FIT_VALUES) | 1, part.mask(i)
+
+
+def _inner(mask: Tensor, boundary: tuple[str, ...]) -> Tensor:
+    """The cells whose neighbours are part of the domain too: (*space) → (cells,)."""
+    one = mask.float()[None, None]
+    whole = torch.ones(1, 1, *[3] * mask.dim())
+    counted = stencil(pad(one, (1,) * mask.dim(), boundary), whole)
+    return (counted[0, 0] > 3 ** mask.dim() - 0.5).flatten()
 
 
 def _taps(u: Tensor, boundary: tuple[str, ...], thin: int) -> Tensor:

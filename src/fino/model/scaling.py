@@ -45,11 +45,13 @@ def fit_increments(part: Part, start: int = 0) -> Scaling:
 
     A model that is shown k frames never predicts the first changes: its start is k − 1.
     """
-    return _fit(part, start, None, increments=True)
+    return _fit(part, start, None, increments=True, still=0.0)
 
 
-def _pieces(u: Tensor, increments: bool) -> Iterator[Tensor]:
+def _pieces(u: Tensor, increments: bool, mask: Tensor | None = None) -> Iterator[Tensor]:
     """Frames (t, c, *space), or their changes, a few at a time in float64, as (c, values)."""
+    if mask is not None:
+        u = u[:, :, mask]
     at_once = max(1, _PIECE // math.prod(u.shape[1:]))
     for first in range(0, len(u) - increments, at_once):
         piece = u[first : first + at_once + increments].double()
@@ -57,7 +59,9 @@ def _pieces(u: Tensor, increments: bool) -> Iterator[Tensor]:
         yield piece.transpose(0, 1).flatten(start_dim=1)
 
 
-def _fit(part: Part, start: int, length: int | None, increments: bool) -> Scaling:
+def _fit(
+    part: Part, start: int, length: int | None, increments: bool, still: float = 1.0
+) -> Scaling:
     """Mean and deviation in float64, in pieces that stay in the cache: Σ share (σ² + (μ − μ̄)²)."""
     if part.name != "train":
         raise ValueError(
@@ -65,8 +69,8 @@ def _fit(part: Part, start: int, length: int | None, increments: bool) -> Scalin
         )
     counts, means, squares = [], [], []
     for i in range(len(part)):
-        u = part.read([i], start, length)[0]
-        for piece in _pieces(u, increments):
+        u = part.trajectory(i, start, length)
+        for piece in _pieces(u, increments, part.mask(i)):
             counts.append(piece.shape[1])
             means.append(piece.mean(dim=1))
             squares.append((piece - means[-1][:, None]).square_().mean(dim=1))
@@ -77,5 +81,5 @@ def _fit(part: Part, start: int, length: int | None, increments: bool) -> Scalin
     mean = (share * each).sum(dim=0)
     spread = (share * (torch.stack(squares) + (each - mean) ** 2)).sum(dim=0).sqrt()
     # A channel that never changes has nothing to scale by; rounding must not blow it up.
-    still = spread <= 1e-7 * mean.abs().clamp_min(1e-30)
-    return Scaling(mean.float(), torch.where(still, 1.0, spread).float())
+    constant = spread <= 1e-7 * mean.abs().clamp_min(1e-30)
+    return Scaling(mean.float(), torch.where(constant, still, spread).float())

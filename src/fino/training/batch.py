@@ -11,6 +11,7 @@ sees the same numbers in one process or in many, in one session or after a resta
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -38,6 +39,10 @@ __all__ = [
     "validation_part",
     "windows",
 ]
+
+
+#: The axis along which each channel points, None for a scalar; () if all are scalars.
+Directions = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -77,17 +82,18 @@ def draw_batch(
     seed, batch, length = settings.seed, settings.batch or 1, emulator.history + horizon
     first = part.data.task(emulator.history).start
     samples, starts = windows(seed, step, batch, len(part), part.frames - first, length)
+    if part.data.conditions.lengths is not None:  # those of shorter trajectories begin earlier
+        own = part.data.lengths[[part.samples[i] for i in samples]]
+        starts = starts % (own - first - length + 1)
     starts = starts + first if settings.windows == "random" else np.full_like(starts, first)
     pairs = list(zip(samples.tolist(), starts.tolist(), strict=True))
-    window = torch.cat([part.read([i], start, length) for i, start in pairs])
+    given, future = join(part.window([i], at, emulator.history, horizon) for i, at in pairs)
     if settings.augment:
-        window = augment(window, part.data.card, seed, step)
-    history, future = window[:, : emulator.history], window[:, emulator.history :]
+        given, future = augment(given, future, part.data.card, seed, step)
     if settings.noise:
         size = settings.noise * emulator.input_std.cpu().view(-1, *[1] * part.data.grid.dims)
-        noise = torch.randn(history.shape, generator=torch_stream(seed, "noise", step))
-        history = history + size * noise
-    given = Given(history)
+        noise = torch.randn(given.history.shape, generator=torch_stream(seed, "noise", step))
+        given = replace(given, history=given.history + size * noise)
     inner: tuple[slice, ...] = ()
     if settings.crop is not None:
         given = replace(given, positions=emulator.positions())
@@ -146,60 +152,105 @@ def _order(seed: int, times_through: int, samples: int) -> np.ndarray:
     return order
 
 
-def augment(window: Trajectory, card: Card, seed: int, step: int) -> Trajectory:
-    """Each trajectory of a batch moved by symmetries of its own: (b, t, c, *space) → the same.
+def join(windows: Iterable[tuple[Given, Trajectory]]) -> tuple[Given, Trajectory]:
+    """Several windows as one batch."""
+    givens, futures = zip(*windows, strict=True)
+    return Given.join(givens), torch.cat(futures)
+
+
+def augment(
+    given: Given, future: Trajectory, card: Card, seed: int, step: int
+) -> tuple[Given, Trajectory]:
+    """Each trajectory of a batch moved by symmetries of its own, with all that is given.
 
         shift    along periodic axes, by any number of cells
         flip     the mirror image, each axis by itself; what points across it turns its sign
-        sign     u → −u
+        sign     u → −u, and the forcing with it
         rotate   the two axes exchanged, and the fields that point along them
 
     Only what the card lists is used: data that were strided may have lost a symmetry that their
     equation has.
     """
     if not card.symmetries:
-        return window
+        return given, future
     draw = numpy_stream(seed, "augment", step)
-    return torch.stack([_moved(u, card, draw) for u in window])
+    rows = []
+    for row in range(len(future)):
+        move = Move.draw(card, given.space, draw)
+        rows.append(_moved(given.rows(slice(row, row + 1)), future[row : row + 1], card, move))
+    return join(rows)
 
 
-def _moved(u: Tensor, card: Card, draw: np.random.Generator) -> Tensor:
-    """One trajectory (t, c, *space)."""
-    axes = range(u.dim() - 2)
-    if "shift" in card.symmetries:
-        periodic = [axis + 2 for axis in axes if card.grid.is_periodic[axis]]
-        if periodic:
-            u = u.roll([int(draw.integers(u.shape[axis])) for axis in periodic], periodic)
-    if "flip" in card.symmetries:
-        u = _mirrored(u, [axis for axis in axes if draw.random() < 0.5], card.directions)
-    if "rotate" in card.symmetries and draw.random() < 0.5:
-        u = _swapped(u, card.directions)
-    if "sign" in card.symmetries and draw.random() < 0.5:
-        u = -u
-    return u
+@dataclass(frozen=True)
+class Move:
+    """A symmetry of one trajectory: cells to shift, axes to mirror, whether to swap and negate."""
 
+    shift: dict[int, int]
+    mirrored: tuple[int, ...]
+    swapped: bool
+    negated: bool
 
-def _mirrored(u: Tensor, axes: list[int], directions: tuple[int | None, ...]) -> Tensor:
-    """u(x) → u(−x) along the axes: a velocity along one of them turns round."""
-    if not axes:
+    @classmethod
+    def draw(cls, card: Card, space: Sequence[int], draw: np.random.Generator) -> Move:
+        axes = range(len(space))
+        shift: dict[int, int] = {}
+        if "shift" in card.symmetries:
+            periodic = [axis for axis in axes if card.grid.is_periodic[axis]]
+            shift = {axis: int(draw.integers(space[axis])) for axis in periodic}
+        flip = "flip" in card.symmetries
+        mirrored = tuple(axis for axis in axes if draw.random() < 0.5) if flip else ()
+        swapped = "rotate" in card.symmetries and draw.random() < 0.5
+        return cls(shift, mirrored, swapped, "sign" in card.symmetries and draw.random() < 0.5)
+
+    def fields(self, u: Tensor, directions: Directions, channel: int) -> Tensor:
+        """(…, *space); `directions` are those of the channels on the axis `channel`."""
+        first = channel + 1
+        if self.shift:
+            u = u.roll(list(self.shift.values()), [first + axis for axis in self.shift])
+        if self.mirrored:
+            u = u.flip([first + axis for axis in self.mirrored])
+        if self.swapped:
+            u = u.transpose(-2, -1)
+        return self.scalars(u, directions, channel)
+
+    def scalars(self, u: Tensor, directions: Directions, channel: int) -> Tensor:
+        """What points along an axis: turned by a mirror, exchanged by a swap."""
+        turned = [i for i, axis in enumerate(directions) if axis in self.mirrored]
+        if turned:
+            sign = torch.ones(len(directions))
+            sign[turned] = -1.0
+            u = u * sign.view(-1, *[1] * (u.dim() - channel - 1))
+        if self.swapped and any(axis is not None for axis in directions):
+            along = [[i for i, axis in enumerate(directions) if axis == way] for way in (0, 1)]
+            order = list(range(len(directions)))
+            for x, y in zip(*along, strict=True):
+                order[x], order[y] = y, x
+            u = u.index_select(channel, torch.tensor(order))
         return u
-    u = u.flip([axis + 2 for axis in axes])
-    turned = [channel for channel, axis in enumerate(directions) if axis in axes]
-    if turned:
-        u[:, turned] = -u[:, turned]
-    return u
 
 
-def _swapped(u: Tensor, directions: tuple[int | None, ...]) -> Tensor:
-    """u(x, y) → u(y, x): the first field along x becomes the first along y, and so on."""
-    u = u.transpose(-2, -1)
-    if not directions:
-        return u
-    along = [[c for c, axis in enumerate(directions) if axis == way] for way in (0, 1)]
-    order = list(range(len(directions)))
-    for x, y in zip(*along, strict=True):
-        order[x], order[y] = y, x
-    return u[:, order]
+def _moved(given: Given, future: Trajectory, card: Card, move: Move) -> tuple[Given, Trajectory]:
+    """One trajectory, as a batch of one."""
+    turning = card.turning
+    names = {"parameters": tuple(card.varying), "signals": card.signals}
+    names |= {"known": card.known, "forcing": card.forcing}
+    along = {kind: tuple(turning.get(name) for name in names[kind]) for kind in names}
+    window = torch.cat([given.history, future], dim=1)
+    window = move.fields(window, card.directions, 2)
+    found = {"history": window[:, : given.history.shape[1]]}
+    future = window[:, given.history.shape[1] :]
+    for kind, value in given.beside.items():
+        if kind in ("parameters", "signals"):
+            found[kind] = move.scalars(value, along[kind], value.dim() - 1)
+        elif kind != "positions":
+            channel = 2 if kind == "forcing" else 1
+            found[kind] = move.fields(value, along.get(kind, ()), channel)
+    if move.negated:
+        future = -future
+        for kind in ("history", "forcing", "signals"):
+            if kind in found:
+                found[kind] = -found[kind]
+    return replace(given, **found), future
 
 
 @dataclass(frozen=True)

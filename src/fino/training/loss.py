@@ -70,11 +70,11 @@ class Unroll(nn.Module):
         self, given: Given | Trajectory, future: Trajectory, inner: tuple[slice, ...] = ()
     ) -> Tensor:
         """What is given and the future (b, H, c, *space) → (); `inner` are the cells that count."""
-        measure = LOSSES[self.settings.loss]
+        measure, given = LOSSES[self.settings.loss], Given.of(given)
         spread = self._spread().view(-1, *[1] * (future.dim() - 3))
         losses = [
-            measure(_inside(frame - future[:, t], inner), spread)
-            for t, frame in self._unroll(Given.of(given), future.shape[1])
+            measure(_inside(_masked(frame - future[:, t], given), inner), spread)
+            for t, frame in self._unroll(given, future.shape[1])
         ]
         total = torch.stack(losses).sum()
         return total if self.settings.loss == "paper" else total / len(losses)
@@ -87,8 +87,9 @@ class Unroll(nn.Module):
         """
         residual, fields = self.emulator.output_std, self.emulator.input_std
         if self.settings.loss != "fields":
-            return residual
-        return fields * (residual / fields).square().mean().sqrt()
+            return torch.where(residual > 0, residual, fields)
+        common = (residual / fields).square().mean().sqrt()
+        return fields * torch.where(common > 0, common, 1.0)
 
     def _unroll(self, given: Given, horizon: int) -> Iterator[tuple[int, Field]]:
         """The frames that count, with their place in the horizon."""
@@ -112,6 +113,14 @@ class Unroll(nn.Module):
                 use_reentrant=False,
             )
         return self.step(given)
+
+
+def _masked(error: Field, given: Given) -> Field:
+    """Nothing in the cells that are not part of the domain; the others count for all."""
+    if given.mask is None:
+        return error
+    share = given.mask.flatten(1).mean(dim=1).clamp_min(1e-12).sqrt()
+    return error * given.mask / share.view(-1, *[1] * (error.dim() - 1))
 
 
 def _inside(error: Field, inner: tuple[slice, ...]) -> Field:
@@ -155,10 +164,12 @@ def validate(emulator: Emulator, given: Given, future: Trajectory) -> Validation
         rows = slice(start, start + _AT_ONCE)
         some, truth = given.rows(rows), future[rows]
         for t, frame in enumerate(frames(emulator, some, truth.shape[1])):
-            error = (frame - truth[:, t]).double()
+            error = _masked(frame - truth[:, t], some).double()
             if not torch.isfinite(error).all():
                 return Validation(float("inf"), float("inf"), diverged=t)
-            each = nrmse(frame.unsqueeze(1), truth[:, t : t + 1], smallest=_SMALLEST)
+            mask = torch.ones(()) if some.mask is None else some.mask
+            ours, theirs = frame * mask.to(frame), truth[:, t] * mask.to(frame)
+            each = nrmse(ours.unsqueeze(1), theirs.unsqueeze(1), smallest=_SMALLEST)
             relative.append(each.flatten())
             squares += float(error.square().sum())
     return Validation(squares / len(future), float(torch.cat(relative).mean()))

@@ -150,8 +150,9 @@ class Soap(torch.optim.Optimizer):
         state["second"] = torch.zeros_like(gradient)
         for axis in turned:
             gram = _gram(gradient, axis)
-            state[f"statistics{axis}"] = gram
-            state[f"basis{axis}"] = _first_basis(gram)
+            state[f"statistics{axis}"] = gram.contiguous()
+            # In plain order, as a checkpoint gives them back: another order rounds otherwise.
+            state[f"basis{axis}"] = _first_basis(gram).contiguous()
 
 
 def _sides(p: Tensor) -> tuple[int, ...]:
@@ -195,7 +196,7 @@ def _turn(state: dict[str, Any], axis: int) -> None:
     product = statistics @ basis
     order = (basis * product).sum(dim=1).argsort(dim=1, descending=True)
     product = product.gather(2, order.unsqueeze(1).expand_as(product))
-    state[f"basis{axis}"] = torch.linalg.qr(product)[0]
+    state[f"basis{axis}"] = torch.linalg.qr(product)[0].contiguous()
     second = state["second"].movedim(axis, 1)
     index = order.view(*order.shape, *[1] * (second.dim() - 2)).expand_as(second)
     state["second"] = second.gather(1, index).movedim(1, axis).contiguous()

@@ -1,0 +1,113 @@
+"""What else is known about each trajectory: parameters, known fields, forcing, a mask, its length.
+
+    parameters    (n, p)                scalars θ of the trajectory, such as a viscosity
+    signals       (n, t, s)             scalars that vary in time and are known in advance
+    known         (n, k, *space)        fields constant in time: depth, conductivity
+    forcing       (n, t, f, *space)     fields that vary in time and are known in advance
+    mask          (n, *space)           True in the cells that are part of the domain
+    lengths       (n,)                  frames of each trajectory, where they differ
+
+What is the same for every trajectory may have n = 1.  Names and units are on the data's card.
+None of it is ever predicted or scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from fino.given import Given
+
+__all__ = ["Conditions"]
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """Arrays beside the trajectories, each None where there is none of its kind."""
+
+    parameters: np.ndarray | None = None
+    signals: np.ndarray | None = None
+    known: np.ndarray | None = None
+    forcing: np.ndarray | None = None
+    mask: np.ndarray | None = None
+    lengths: np.ndarray | None = None
+
+    def __bool__(self) -> bool:
+        return any(True for _ in self.arrays())
+
+    def arrays(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The arrays that are there, by name."""
+        for field in fields(self):
+            array = getattr(self, field.name)
+            if array is not None:
+                yield field.name, array
+
+    def check(self, samples: int, frames: int, points: Sequence[int]) -> None:
+        """Refuse arrays that do not fit the trajectories, one line each."""
+        wanted: dict[str, tuple[Any, ...]] = {
+            "parameters": ("p",),
+            "signals": (frames, "s"),
+            "known": ("k", *points),
+            "forcing": (frames, "f", *points),
+            "mask": tuple(points),
+            "lengths": (),
+        }
+        for name, array in self.arrays():
+            shape, rest = array.shape, wanted[name]
+            alike = len(shape) == 1 + len(rest) and all(
+                isinstance(want, str) or want == got
+                for want, got in zip(rest, shape[1:], strict=True)
+            )
+            if not alike or shape[0] not in (1, samples):
+                words = ", ".join(str(n) for n in (samples, *rest))
+                raise ValueError(f"{name} should be ({words}), or the same with 1, got {shape}.")
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise ValueError(f"{name} should hold finite numbers.")
+        if self.mask is not None and not self.mask.reshape(len(self.mask), -1).any(axis=1).all():
+            raise ValueError("the mask covers every cell of a trajectory: nothing is left.")
+
+    def digest_arrays(self, sample: int) -> list[np.ndarray]:
+        """One sample's share of every array, for its checksum."""
+        return [array[_row(array, sample)] for _, array in self.arrays()]
+
+    def length(self, sample: int, frames: int) -> int:
+        """Frames of one trajectory of the source."""
+        return frames if self.lengths is None else int(self.lengths[_row(self.lengths, sample)])
+
+    def give(
+        self, given: Given, samples: Sequence[int], times: slice, space: tuple[slice, ...]
+    ) -> Given:
+        """Put one's share of everything beside a history.
+
+        `times` begins with the newest frame of the history: forcing and signals are given from
+        then on.
+        """
+        from dataclasses import replace
+
+        import torch
+
+        def take(array: np.ndarray, *place: Any) -> torch.Tensor:
+            rows = [array[(_row(array, i), *place)] for i in samples]
+            return torch.from_numpy(np.stack(rows).astype(np.float32))
+
+        everything = slice(None)
+        found: dict[str, torch.Tensor] = {}
+        if self.parameters is not None:
+            found["parameters"] = take(self.parameters)
+        if self.signals is not None:
+            found["signals"] = take(self.signals, times)
+        if self.known is not None:
+            found["known"] = take(self.known, everything, *space)
+        if self.forcing is not None:
+            found["forcing"] = take(self.forcing, times, everything, *space)
+        if self.mask is not None:
+            found["mask"] = take(self.mask, *space).unsqueeze(1)
+        return replace(given, **found) if found else given
+
+
+def _row(array: np.ndarray, sample: int) -> int:
+    return sample if len(array) > 1 else 0
