@@ -7,12 +7,15 @@ comments and docstrings.  A signature's arguments do not count self and cls.
 from __future__ import annotations
 
 import ast
+import inspect
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
+from pydoc import locate
 from statistics import median
+from typing import Any
 
 import fino
 from fino.cli.console import say, say_json
@@ -50,7 +53,7 @@ class Size:
 class Home:
     """Where an idea is written: `before` counts its places at 00d530e, `after` names the one.
 
-    `after` is `path::name`, or a path alone where the whole file is meant.
+    `after` is a dotted name, such as `fino.given.Given.step`.
     """
 
     idea: str
@@ -94,13 +97,8 @@ def measure(source: Path) -> dict[str, Size]:
 
 
 def missing_homes() -> list[str]:
-    """Homes that the page names and that are not there."""
-    missing = []
-    for home in HOMES:
-        path, _, name = home.after.partition("::")
-        if not (ROOT / path).exists() or not set(name.split(".")) <= {"", *_defined(ROOT / path)}:
-            missing.append(home.after)
-    return missing
+    """Homes that the page names and that do not exist."""
+    return [home.after for home in HOMES if locate(home.after) is None]
 
 
 def write_house(out: Path) -> Path:
@@ -186,22 +184,6 @@ def _docstring_lines(tree: ast.Module) -> set[int]:
     return lines
 
 
-def _defined(path: Path) -> set[str]:
-    """Names of functions, methods, classes and values that a file defines."""
-    if path.suffix != ".py":
-        return set()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Assign):
-            found.update(t.id for t in node.targets if isinstance(t, ast.Name))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-    return found
-
-
 def _whole(now: Size, lab: Size) -> str:
     rows = [
         ("files", "files"),
@@ -249,8 +231,15 @@ def _rooms(now: dict[str, Size]) -> str:
 def _homes() -> str:
     return _table(
         ("idea", "places before", "where", "its home today", "also in"),
-        [(h.idea, h.count, h.before, f"`{h.after}`", h.note or "–") for h in HOMES],
+        [(h.idea, h.count, h.before, _place(h.after), h.note or "–") for h in HOMES],
     )
+
+
+def _place(name: str) -> str:
+    """fino.given.Given.step → `Given.step` in given."""
+    found: Any = locate(name)
+    source = Path(inspect.getsourcefile(found) or "").relative_to(_package()).with_suffix("")
+    return f"`{found.__qualname__}` in {source}"
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -280,7 +269,7 @@ HOMES: tuple[Home, ...] = (
         "rolling buffer of a rollout",
         5,
         "model/rollout, inference/local, training/loss, training/guards, inspection/step",
-        "src/fino/given.py::Given.step",
+        "fino.given.Given.step",
         "the block of a rank, which keeps several new frames at once (inference/ranks)",
     ),
     Home(
@@ -288,33 +277,33 @@ HOMES: tuple[Home, ...] = (
         8,
         "model/build, model/bases, training/batch, training/loss, evaluation/evaluate, "
         "inspection/rollouts, report/page, experiment/bench_train",
-        "src/fino/data/dataset.py::Part.begin",
+        "fino.data.dataset.Part.begin",
         "rollouts from the first frame on (inspection/stability)",
     ),
     Home(
         "finding a run by name, folder or object",
         5,
         "training/run, evaluation/runs, evaluation/compare, inspection/inspect, cli/rollout",
-        "src/fino/training/run.py::find_run",
+        "fino.find_run",
     ),
     Home(
         "nRMSE",
         4,
         "evaluation/metrics, evaluation/pdebench, training/loss, model/steady_floors",
-        "src/fino/metrics/errors.py::nrmse",
+        "fino.metrics.nrmse",
         "PDEBench's batch convention (metrics/pdebench); the choice of neighbours (model/lookup)",
     ),
     Home(
         "the text of a setting → its value",
         3,
         "training/overrides, experiment/recipe, cli/generate",
-        "src/fino/recipe/recipe.py::_parse_value",
+        "fino.recipe.recipe._parse_value",
     ),
     Home(
         "how many steps a halo carries",
         3,
         "inference/plan, inference/plan_ranks, inference/decomposed",
-        "src/fino/inference/tiles.py::choose_steps_per_halo",
+        "fino.inference.tiles.choose_steps_per_halo",
         "the scaling model of lab/bench_ranks",
     ),
     Home(
@@ -322,7 +311,7 @@ HOMES: tuple[Home, ...] = (
         7,
         "model/emulator, model/bases, model/build, training/choices, inspection/scheme, "
         "inspection/operator_norm, inspection/reach",
-        "src/fino/model/prior.py::LinearPrior",
+        "fino.model.prior.LinearPrior",
         "a leaner network on combined frames (model/build); sentences (report)",
     ),
 )
