@@ -21,6 +21,7 @@ def generate(
     stride_time: int = 1,
     initial: str = "ours",
     set: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    vary: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     overwrite: bool = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -46,6 +47,9 @@ def generate(
         `ours`, or `pdebench` for the initial conditions of the released files.
     set
         A setting of the problem, such as `--set beta=2`; may be repeated.
+    vary
+        A parameter that is drawn for every trajectory, such as `--vary beta=0.1:4`,
+        `--vary nu=log:1e-3:1` or `--vary rho=1,2,5`; may be repeated.
     overwrite
         Replace a file that exists, or an unfinished one with other settings.
     json
@@ -62,6 +66,7 @@ def generate(
         stride_space=stride_space,
         stride_time=stride_time,
         initial=initial,
+        vary=dict(_split(word) for word in vary),
         **change_tables({}, set, example="beta=2"),
     )
     path = out or Path(f"{name}.h5")
@@ -78,3 +83,10 @@ def generate(
     for flaw in data.card.flaws:
         say(f"Known flaw: {flaw}")
     say(f"Done. The card is beside it: {path}.card.md")
+
+
+def _split(word: str) -> tuple[str, str]:
+    name, equals, choice = word.partition("=")
+    if not equals:
+        raise ValueError(f"--vary should be NAME=RANGE, such as beta=0.1:4, got '{word}'.")
+    return name.strip(), choice
