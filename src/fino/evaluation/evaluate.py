@@ -188,6 +188,9 @@ def reproduce(
 
 
 def _predict_with(baseline: Baseline) -> Predict:
+    if getattr(baseline, "varying", ()):
+        solver: Any = baseline
+        return lambda given, steps: solver.trajectory(given.history, steps, given.parameters)
     return lambda given, steps: baseline.trajectory(given.history, steps)
 
 
