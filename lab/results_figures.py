@@ -112,7 +112,8 @@ def errors_over_time(
             if marks and title in marks:
                 axes.axvline(marks[title], color=INK, linewidth=0.8, linestyle=":")
             _finish(axes, title, "time", log_x=False)
-        figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=6)
+        columns = 6 if len(panels) >= _COLUMNS else 4
+        figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns)
         return figure
 
 

@@ -12,7 +12,7 @@ from fino.evaluation.evaluate import evaluate
 from fino.metrics.scores import Score, Scores
 from fino.report.tables import comparison, costs, rendered
 from fino.report.words import counted
-from lab.paper_table import beside_paper
+from lab.compare import beside_paper
 
 
 def scores(model="fino", seed=0, nrmse=0.1, data="a", task="shallow-water", **network):

@@ -31,6 +31,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "inspect": ("fino.cli.results:inspect", "Reach, stencils, stability of a model."),
 }
 
+#: Verbs of earlier versions that are run from a clone now.
+_MOVED = ("bench", "gallery", "keep", "results", "ship")
+
 app = App(
     name="fino",
     help="Learned PDE solvers that are strictly local and say how far they see.",
@@ -68,6 +71,8 @@ def _write_error(name: str, message: str) -> None:
 def _check_verb(words: list[str], known: list[str]) -> None:
     """Refuse a misspelt verb before any of them is imported."""
     if words and not words[0].startswith("-") and words[0] not in known:
+        if words[0] in _MOVED:
+            raise ValueError(f"Run `python -m lab {words[0]}` in a clone of the repository.")
         near = get_close_matches(words[0], known, n=1)
         hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."
         raise ValueError(f"Unknown verb '{words[0]}'. {hint}")
