@@ -21,6 +21,6 @@ smaller = np.sqrt(np.mean((v[:, -1] - v[:, 0]) ** 2) / np.mean(v[:, 0] ** 2))
 print(f"On four times as many cells it is {100 * smaller:.2g} %.")
 assert smaller < error
 
-# What a model is shown and what it has to say: the first ten frames, and the rest.
+# What a model is given and what it has to predict: the first ten frames, and the rest.
 sample = data.test[0]
-print(f"shown {tuple(sample.history.shape)}, asked for {tuple(sample.future.shape)}")
+print(f"given {tuple(sample.history.shape)}, to predict {tuple(sample.future.shape)}")

@@ -14,10 +14,10 @@ print(f"{model.parameters_count} weights; it sees {model.locality.radius[0]} cel
 # A folder that can be resumed, read and shared.  Give it minutes for a real result.
 run = fino.fit(model, data, steps=80, out=tempfile.mkdtemp() + "/wave")
 
-scores = fino.evaluate(run, data)
+scores = fino.evaluate(run)
 print(scores)
 
 # From ten frames to as many as you like: (t, c, *space).
 sample = data.test[0]
-u = fino.rollout(run.model, sample.history, steps=100)
+u = fino.rollout(run, sample, steps=100)
 print(f"rolled out {u.shape[0]} frames; the last has size {u[-1].square().mean().sqrt():.2f}")

@@ -19,15 +19,15 @@ for _ in range(24):
     frames.append(u)
 array = np.stack(frames, axis=1)
 
-# What the numbers do not say has to be told: the time step, the domain, the boundary.
+# An array does not know its time step, its domain and its boundary: pass them.
 data = fino.from_array(array, dt=0.4, extent=((0, 1), (0, 1)), boundary="periodic", name="heat")
 print(data)
 
-# From here on everything is as with data of ours.
+# From here on everything is as with generated data.
 model = fino.build("fino", data, width=8, levels=0, history=1)
 folder = Path(tempfile.mkdtemp())
 run = fino.fit(model, data, steps=40, out=folder / "heat")
-print(fino.evaluate(run, data))
+print(fino.evaluate(run))
 
 # The same from the command line, with a page at the end: fino run --data heat.h5
 save(data, folder / "heat.h5")

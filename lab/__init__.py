@@ -1,1 +1,1 @@
-"""What made the results: benches, kept scores, the results page, shipping of weights."""
+"""What made the results and is not installed: benches, kept scores, the results page, shipping."""

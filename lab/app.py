@@ -1,34 +1,40 @@
-"""`python -m lab …`, from a clone: what made the results, and what keeps them honest."""
+"""`python -m lab …`, from a clone: measure, keep scores, build the results page, ship weights."""
 
 from __future__ import annotations
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from fino.cli.app import run_app
 
-__all__ = ["app", "main"]
+__all__ = ["BENCHES", "VERBS", "app", "main"]
 
 #: Verb → (where its function lives, what it does).
 VERBS: dict[str, tuple[str, str]] = {
-    "compare": ("lab.cli_compare:compare", "Runs or kept scores beside the paper's numbers."),
-    "keep": ("lab.cli_keep:keep", "Keep the scores of finished runs in lab/results."),
-    "results": ("lab.cli_results:results", "Build docs/results.md from the kept scores."),
-    "ship": ("lab.cli_ship:ship", "Put a trained run in the package, by name."),
-    "gallery": ("lab.cli_gallery:gallery", "One sample of each problem in one picture."),
+    "compare": ("lab.compare:compare", "Runs or kept scores beside the paper's numbers."),
+    "keep": ("lab.keep:keep", "Keep the scores of finished runs in lab/results."),
+    "results": ("lab.results:results", "Build docs/results.md from the kept scores."),
+    "ship": ("lab.ship:ship", "Put a trained run in the package, by name."),
+    "gallery": ("lab.gallery:gallery", "One sample of each problem in one picture."),
+    "house": ("lab.house:house", "Build docs/house.md: the size of the code, before and after."),
 }
 
 #: The same for `python -m lab bench …`.
 BENCHES: dict[str, tuple[str, str]] = {
-    "tiles": ("lab.cli_bench_tiles:tiles", "Memory and time a cell from 1024² to 8192²."),
-    "ranks": ("lab.cli_bench_ranks:ranks", "What processes bring and what halos cost."),
-    "speed": ("lab.cli_bench_speed:speed", "Cost of a step of every model, as ratios."),
-    "train": ("lab.cli_bench_train:train", "Error against CPU-seconds of training."),
-    "generate": ("lab.cli_bench_generate:generate", "Trajectories a second, time for 1 000."),
-    "horizon": ("lab.cli_bench_horizon:horizon", "Rollouts far past the end of training."),
+    "tiles": ("lab.bench_tiles:tiles", "Memory and time a cell from 1024² to 8192²."),
+    "ranks": ("lab.bench_ranks:ranks", "The speedup of several processes and the cost of halos."),
+    "speed": ("lab.bench_speed:speed", "Cost of a step of every model, as ratios."),
+    "train": ("lab.bench_train:train", "Error against CPU-seconds of training."),
+    "generate": ("lab.bench_generate:generate", "Trajectories a second, time for 1 000."),
+    "horizon": ("lab.bench_horizon:horizon", "Rollouts far past the end of training."),
 }
 
-app = App(name="lab", help="Benches, kept scores, the results page, shipping of weights.")
-bench = App(name="bench", help="Measure on this machine: speed, and what speed buys.")
+
+app = App(
+    name="lab",
+    help="Benches, kept scores, the results page, shipping of weights.",
+    default_parameter=Parameter(negative="", consume_multiple=True),
+)
+bench = App(name="bench", help="Measure speed and accuracy on this machine.")
 for _verb, (_home, _help) in VERBS.items():
     app.command(_home, name=_verb, help=_help)
 for _verb, (_home, _help) in BENCHES.items():

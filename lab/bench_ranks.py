@@ -1,8 +1,8 @@
-"""What several processes bring on this machine, what their halos cost, and what a model expects.
+"""`python -m lab bench ranks`: the speedup of several processes, and what their halos cost.
 
-Every number of processes rolls out the same field.  The costs that the model needs (a call, a
-cell, a message, a byte) are measured in the same job, so its prediction can be held against what
-happened; then it is asked about more processes than there are cores here.
+Every number of processes rolls out the same field.  The costs that the scaling model needs (a
+call, a cell, a message, a byte) are measured in the same job, so that its prediction can be
+compared with the measurement; then it predicts more processes than there are cores here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from fino.cli.console import progress, say, say_json, table
 
 if TYPE_CHECKING:
     from fino.inference.boxes import Box
@@ -32,16 +34,18 @@ __all__ = [
     "Expected",
     "RankCost",
     "Scaling",
+    "choose_cheapest",
     "expect_cost",
     "measure_costs",
-    "on_paper",
+    "measure_ranks",
+    "predict_cluster",
     "predict_scaling",
-    "rank_costs",
+    "ranks",
 ]
 
 #: An ordinary cluster: seconds a message, seconds a byte (10 gigabit Ethernet).
 CLUSTER = (3e-5, 1 / 1.25e9)
-#: Steps a halo that are weighed on paper.
+#: Numbers of steps a halo that the scaling model compares.
 _STEPS_PER_HALO = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
@@ -64,7 +68,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Expected:
-    """What one way of stepping and exchanging costs a rank, in seconds a step.
+    """What a rank's step is expected to cost, in seconds.
 
     seconds(k)  =  ( compute(k) + messages · message + bytes(k) · wire_byte ) / k    in turn
     seconds(k)  =  ( max(inner(k), exchange(k)) + shell(k) ) / k                     overlap
@@ -85,7 +89,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What so many processes would bring, on paper."""
+    """What the scaling model expects of so many processes."""
 
     ranks: int
     mesh: tuple[int, ...]
@@ -95,7 +99,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class RankCost:
-    """Seconds a step with so many processes, measured and as the model expects."""
+    """Seconds a step with so many processes, measured and as the scaling model expects."""
 
     ranks: int
     mesh: tuple[int, ...]
@@ -109,7 +113,98 @@ class RankCost:
     costs: dict[str, float]
 
 
-def rank_costs(
+def ranks(
+    *,
+    ranks: tuple[int, ...] = (1, 2),
+    points: int = 1024,
+    steps: int = 20,
+    steps_per_halo: int | None = None,
+    predict: int = 8192,
+    json: bool = False,
+) -> None:
+    """Measure: `python -m lab bench ranks`, or `python -m lab bench ranks --ranks 1 2 4`.
+
+    Parameters
+    ----------
+    ranks
+        Numbers of processes, one thread each.
+    points
+        Cells along each side of the square field that they share.
+    steps
+        Steps of the rollout.
+    steps_per_halo
+        Steps that one exchange carries; chosen if not given.
+    predict
+        Side of the field whose scaling to 1 024 processes is predicted.
+    json
+        Print the figures as JSON.
+    """
+    measured: list[RankCost] = []
+    with progress("measuring", quiet=json) as show:
+        for cost in measure_ranks(ranks, points, steps, steps_per_halo):
+            measured.append(cost)
+            show(len(measured) / len(ranks))
+    predicted = predict_cluster(measured[0].costs, predict)
+    if json:
+        say_json(
+            {
+                "measured": [asdict(cost) for cost in measured],
+                "predicted": [
+                    {**asdict(p.choice), "ranks": p.ranks, "mesh": p.mesh} for p in predicted
+                ],
+            }
+        )
+        return
+    latency, byte = CLUSTER
+    table(f"{points}² cells, {steps} steps, one thread a process", *_measured(measured))
+    table(
+        f"Predicted: {predict}² cells, {1e6 * latency:.0f} µs a message, {1e-9 / byte:.2f} GB/s",
+        *_predicted(predicted),
+    )
+    say("k: steps that a halo lasts.  halo: share of a step spent waiting for it.  cells: computed")
+    say("beyond those that are kept.  The model assumes a core of its own for every process.")
+
+
+def _measured(costs: Sequence[RankCost]) -> tuple[list[str], list[Sequence[Any]]]:
+    """What each number of processes took, beside what the scaling model expects."""
+    first = costs[0]
+    columns = ["ranks", "mesh", "k", "a step", "halo", "cells", "speedup", "model", "its halo"]
+    rows: list[Sequence[Any]] = [
+        (
+            c.ranks,
+            "×".join(map(str, c.mesh)),
+            c.steps_per_halo,
+            f"{c.seconds:.3g} s",
+            f"{c.halo_share:.1%}",
+            f"+{c.extra:.0%}",
+            f"{first.seconds * first.ranks / c.seconds:.2f}",
+            f"{c.expected_seconds:.3g} s",
+            f"{c.expected_halo_share:.1%}",
+        )
+        for c in costs
+    ]
+    return columns, rows
+
+
+def _predicted(plans: Sequence[Scaling]) -> tuple[list[str], list[Sequence[Any]]]:
+    """What the scaling model expects of many processes on a cluster."""
+    columns = ["ranks", "mesh", "k", "a step", "halo", "cells", "efficiency"]
+    rows: list[Sequence[Any]] = [
+        (
+            p.ranks,
+            "×".join(map(str, p.mesh)),
+            p.choice.steps_per_halo,
+            f"{p.choice.seconds:.3g} s",
+            f"{p.choice.halo_share:.1%}",
+            f"+{p.choice.extra:.0%}",
+            f"{p.efficiency:.0%}",
+        )
+        for p in plans
+    ]
+    return columns, rows
+
+
+def measure_ranks(
     ranks: Sequence[int], points: int, steps: int, steps_per_halo: int | None = None
 ) -> Iterator[RankCost]:
     """One job after the other, a thread for each process."""
@@ -137,7 +232,7 @@ def rank_costs(
             yield RankCost(**{**found, "mesh": tuple(found["mesh"])})
 
 
-def on_paper(
+def predict_cluster(
     costs: dict[str, float], points: int, most: int = 1024, network: tuple[float, float] = CLUSTER
 ) -> list[Scaling]:
     """Strong scaling of a square field over 1 … `most` processes joined by a network."""
@@ -159,14 +254,14 @@ def predict_scaling(
     found = []
     for power in range(int(math.log2(most)) + 1):
         try:
-            mesh, best = cheapest(step, 2**power, costs, channels)
+            mesh, best = choose_cheapest(step, 2**power, costs, channels)
         except ValueError:
             break
         found.append(Scaling(2**power, mesh, best, single / (2**power * best.seconds)))
     return found
 
 
-def cheapest(
+def choose_cheapest(
     step: LocalStep, ranks: int, costs: Costs, channels: int, steps: int = 16
 ) -> tuple[tuple[int, ...], Expected]:
     """The mesh with the least halo, and the cheapest steps a halo and overlap on it."""
@@ -249,7 +344,7 @@ def _seconds(
     return cells(window), min(times[1:])
 
 
-def work(points: int, steps: int, steps_per_halo: int | None, answer: str) -> None:
+def _work(points: int, steps: int, steps_per_halo: int | None, answer: str) -> None:
     """What every process of a job does; the first writes what was found."""
     import torch
     import torch.distributed as dist
@@ -318,4 +413,4 @@ def _wire(group: ProcessGroup) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    work(**json.loads(sys.argv[1]))
+    _work(**json.loads(sys.argv[1]))

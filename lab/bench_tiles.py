@@ -1,7 +1,7 @@
-"""What a large field costs in tiles: peak memory and time a cell, each size in its own process.
+"""`python -m lab bench tiles`: peak memory and time a cell, in tiles and undivided.
 
-The field lies on disk and the prediction goes to disk.  Without tiles the memory grows with the
-field; that run is made beside it as far as the machine's memory reaches.
+Each size is measured in a process of its own, from disk to disk.  Without tiles the memory grows
+with the field; that way is measured too, as far as the machine's memory reaches.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TileCost", "bench_model", "measure", "tile_costs"]
+from fino.cli.console import progress, say, say_json, table
 
-#: So many tiles at least, or a small field ends before memory and caches have settled.
+__all__ = ["TileCost", "bench_model", "measure_rollout", "measure_tiles", "tiles"]
+
+#: Compute at least so many tiles, or a small field ends before memory and caches are steady.
 _CALLS = 64
 #: A process that has imported everything and computed nothing takes about this much.
 _IDLE = 3.5e8
@@ -39,7 +41,62 @@ class TileCost:
     fits: bool = True
 
 
-def tile_costs(
+def tiles(
+    *,
+    sizes: tuple[int, ...] = (1024, 2048, 4096, 8192),
+    tile: int = 512,
+    steps: int = 2,
+    rounds: int = 3,
+    threads: int | None = None,
+    folder: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Measure: `python -m lab bench tiles`, or `… tiles --sizes 1024 2048 --tile 256`.
+
+    Parameters
+    ----------
+    sizes
+        Cells along each side of a square field.
+    tile
+        Cells along each side of a tile.
+    steps
+        Steps of the rollout; small fields take more, until memory is steady.
+    rounds
+        Measure everything so often, in turn, and take the median time.
+    threads
+        How many cores to use.
+    folder
+        Where the fields are put while they are measured.
+    json
+        Print the figures as JSON.
+    """
+    with progress("measuring", quiet=json) as show:
+        measured = measure_tiles(sizes, tile, steps, threads, folder, rounds, show)
+    if json:
+        say_json([asdict(cost) for cost in measured])
+        return
+    table(
+        "FINO of width 16 and 1 level, from disk to disk",
+        ["field", "way", "peak memory", "time a cell and step"],
+        [
+            (
+                f"{c.points}²",
+                "undivided" if c.tile is None else f"tiles of {c.tile}²",
+                f"{c.memory / 1e6:.0f} MB" if c.fits else f"≈ {c.memory / 1e9:.0f} GB: too much",
+                f"{1e9 * c.seconds_per_cell:.0f} ns" if c.fits else "–",
+            )
+            for c in measured
+        ],
+    )
+    tiled = [c for c in measured if c.tile is not None]
+    for what, values in (
+        ("memory", [c.memory for c in tiled]),
+        ("time a cell", [c.seconds_per_cell for c in tiled]),
+    ):
+        say(f"In tiles, {what} varies by {max(values) / min(values) - 1:.1%} over these sizes.")
+
+
+def measure_tiles(
     sizes: Sequence[int],
     tile: int,
     steps: int,
@@ -96,7 +153,7 @@ def _typical(costs: Sequence[TileCost]) -> TileCost:
     )
 
 
-def measure(start: Path, tile: int | None, steps: int, threads: int | None) -> TileCost:
+def measure_rollout(start: Path, tile: int | None, steps: int, threads: int | None) -> TileCost:
     """One rollout in this process; its memory is that of the whole process at its peak."""
     import torch
 
@@ -176,5 +233,5 @@ def _free_memory() -> float:
 
 if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
-    cost = measure(Path(asked.pop("start")), **asked)
+    cost = measure_rollout(Path(asked.pop("start")), **asked)
     sys.stdout.write(json.dumps(asdict(cost)) + "\n")

@@ -1,4 +1,4 @@
-"""What a CPU-second of training buys: FINO and FNO on two tasks, error against time spent.
+"""`python -m lab bench train`: error against CPU-seconds, FINO and FNO on two tasks.
 
 Each budget is a run of its own, because the schedules stretch over the budget.  Time is that of
 the process, on one thread, with validation counted in.  Both networks get the same loss,
@@ -11,16 +11,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import fino
+from fino.cli.console import progress, say, say_json, table
 from fino.data.dataset import Dataset
 from fino.durable import whole_file, write_whole
 from fino.machine import keep_freed_memory
+from fino.metrics import nrmse, rmse
 from fino.settings import did_you_mean
+from fino.training.fit import fit, resume
+from fino.training.loop import Happened
+from fino.training.run import Run
 
-__all__ = ["TASKS", "Outcome", "Task", "bench_train", "draw_outcomes"]
+__all__ = ["TASKS", "Outcome", "Task", "draw_outcomes", "measure_training", "train"]
+
+Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -82,25 +90,98 @@ class Outcome:
         return self.rmse if self.measure == "rmse" else self.nrmse
 
 
-def bench_train(
+def train(
+    *tasks: str,
+    models: tuple[str, ...] = ("fino", "fno"),
+    budgets: tuple[int, ...] = (60, 300),
+    seeds: tuple[int, ...] = (0,),
+    out: Path = Path("runs/bench-train"),
+    json: bool = False,
+) -> None:
+    """Train FINO and FNO with equal budgets of processor time and compare their rollouts.
+
+    What was trained before is read from the folder, so an interrupted bench goes on.
+
+    Parameters
+    ----------
+    tasks
+        `advection`, `diffusion-reaction-2d`; both if none is named.
+    models
+        Names from `fino list`.
+    budgets
+        CPU-seconds; each is a run of its own, because the schedules stretch over it.
+    seeds
+        One run for each.
+    out
+        Where data, runs, table and curve are kept.
+    json
+        Print for a machine.
+    """
+    if not json:
+        runs = len(tasks or TASKS) * len(models) * len(budgets) * len(seeds)
+        minutes = runs / len(budgets) * sum(budgets) / 60
+        say(f"{runs} runs of {minutes:.0f} CPU-minutes in all, on one thread, in {out} …")
+    with progress("bench train", quiet=json) as show:
+        rows = list(measure_training(out, tasks, models, budgets, seeds, show))
+    draw_outcomes(rows, out / "curve.png")
+    if json:
+        say_json([asdict(row) for row in rows])
+        return
+    for task in dict.fromkeys(row.task for row in rows):
+        table(
+            task,
+            ("model", "CPU-s", "seed", "steps", "RMSE", "nRMSE", "bar", "met"),
+            [
+                (
+                    row.model,
+                    f"{row.cpu_seconds:.0f}",
+                    row.seed,
+                    row.steps,
+                    f"{row.rmse:.5f}",
+                    f"{row.nrmse:.5f}",
+                    "" if row.bar is None else f"{row.measure} {row.bar:g}",
+                    "" if row.bar is None else ("yes" if row.error <= row.bar else "no"),
+                )
+                for row in rows
+                if row.task == task
+            ],
+        )
+    say(f"The curve is in {out / 'curve.png'}.")
+
+
+def measure_training(
     folder: Path,
     tasks: Sequence[str] = (),
     models: Sequence[str] = ("fino", "fno"),
     budgets: Sequence[int] = (60, 300),
     seeds: Sequence[int] = (0,),
-    progress: Callable[[str, float], None] | None = None,
+    show: Progress | None = None,
 ) -> Iterator[Outcome]:
-    """Train every model on every task with every budget; what is there already is read."""
+    """Train every model on every task with every budget; finished runs are read."""
     keep_freed_memory()
     for name in tasks or TASKS:
         if name not in TASKS:
             raise ValueError(f"Unknown task '{name}'. {did_you_mean(name, list(TASKS))}")
         task = TASKS[name]
-        data = _data(task, folder, progress)
-        for budget in budgets:
-            for model in models:
-                for seed in seeds:
-                    yield _outcome(name, task, data, model, budget, seed, folder, progress)
+        data = fino.generate(
+            task.problem,
+            samples=task.samples,
+            out=folder / f"{task.problem}.h5",
+            stride_space=task.stride_space,
+            stride_time=task.stride_time,
+            progress=show,
+            **task.settings,
+        )
+        for budget, model, seed in product(budgets, models, seeds):
+            place = folder / f"{name}-{model}-{budget}s-seed{seed}"
+            done = place / "outcome.json"
+            if done.is_file():
+                yield Outcome(**json.loads(done.read_text()))
+            else:
+                run = _train(task, data, model, budget, seed, place, show)
+                outcome = _score(run, name, model, budget, seed)
+                write_whole(done, json.dumps(asdict(outcome), indent=1).encode())
+                yield outcome
 
 
 def draw_outcomes(outcomes: Sequence[Outcome], path: Path) -> None:
@@ -132,94 +213,45 @@ def draw_outcomes(outcomes: Sequence[Outcome], path: Path) -> None:
         figure.savefig(temporary, dpi=120, format="png")
 
 
-def _data(task: Task, folder: Path, progress: Callable[[str, float], None] | None) -> Dataset:
-    def show(share: float) -> None:
-        if progress is not None:
-            progress(f"data of {task.problem}", share)
-
-    data: Dataset = fino.generate(
-        task.problem,
-        samples=task.samples,
-        out=folder / f"{task.problem}.h5",
-        stride_space=task.stride_space,
-        stride_time=task.stride_time,
-        progress=show,
-        **task.settings,
-    )
-    return data
-
-
-def _outcome(
-    name: str,
-    task: Task,
-    data: Dataset,
-    model: str,
-    budget: int,
-    seed: int,
-    folder: Path,
-    progress: Callable[[str, float], None] | None,
-) -> Outcome:
-    place = folder / f"{name}-{model}-{budget}s-seed{seed}"
-    done = place / "outcome.json"
-    if done.is_file():
-        return Outcome(**json.loads(done.read_text()))
-    run = _trained(task, data, model, budget, seed, place, progress)
-    rmse, nrmse = _errors(run.model, data)
-    rows = run.metrics
-    outcome = Outcome(
-        task=name,
-        model=model,
-        budget=budget,
-        seed=seed,
-        rmse=rmse,
-        nrmse=nrmse,
-        steps=rows[-1]["step"],
-        cpu_seconds=rows[-1]["cpu_seconds"],
-        measure=task.measure,
-        bar=task.bars.get(budget),
-        curve=tuple((r["cpu_seconds"], r["nrmse"]) for r in rows if r["nrmse"] is not None),
-    )
-    write_whole(done, json.dumps(asdict(outcome), indent=1).encode())
-    return outcome
-
-
-def _trained(
+def _train(
     task: Task,
     data: Dataset,
     model: str,
     budget: int,
     seed: int,
     place: Path,
-    progress: Callable[[str, float], None] | None,
-) -> Any:
-    """A finished run, going on with one that was interrupted."""
-    from fino.training.fit import resume
+    show: Progress | None,
+) -> Run:
+    """Train a run, or go on with one that was interrupted."""
 
-    def show(happened: Any) -> None:
-        if progress is not None:
-            progress(place.name, happened.share)
+    def follow(happened: Happened) -> None:
+        if show is not None:
+            show(happened.share)
 
     if (place / "settings.json").is_file():
-        return resume(place, data, progress=show)
-    emulator = fino.build(model, data, seed=seed)
-    return fino.fit(
-        emulator,
-        data,
-        out=place,
-        progress=show,
-        **{"seed": seed, "cpu_seconds": budget, "threads": 1, **task.train},
-    )
+        return resume(place, data, progress=follow)
+    settings = {"seed": seed, "cpu_seconds": budget, "threads": 1, **task.train}
+    return fit(fino.build(model, data, seed=seed), data, out=place, progress=follow, **settings)
 
 
-def _errors(model: Any, data: Dataset) -> tuple[float, float]:
+def _score(run: Run, name: str, model: str, budget: int, seed: int) -> Outcome:
     """RMSE and nRMSE of rollouts over the test part, in PDEBench's way of averaging."""
-    from fino.metrics import nrmse, rmse
-
-    totals = [0.0, 0.0]
-    for i in range(len(data.test)):
-        frames = data.test.read([i])
-        truth = frames[:, model.history :]
-        prediction = fino.rollout(model, frames[:, : model.history], truth.shape[1])
-        for k, measure in enumerate((rmse, nrmse)):
-            totals[k] += float(measure(prediction, truth).mean()) / len(data.test)
-    return totals[0], totals[1]
+    test, task, rows = run.data.test, TASKS[name], run.metrics
+    errors = {"rmse": 0.0, "nrmse": 0.0}
+    for sample in range(len(test)):
+        given, truth = test.begin([sample], run.model.history)
+        prediction = fino.rollout(run.model, given, truth.shape[1])
+        for metric, measure in (("rmse", rmse), ("nrmse", nrmse)):
+            errors[metric] += float(measure(prediction, truth).mean()) / len(test)
+    return Outcome(
+        task=name,
+        model=model,
+        budget=budget,
+        seed=seed,
+        **errors,
+        steps=rows[-1]["step"],
+        cpu_seconds=rows[-1]["cpu_seconds"],
+        measure=task.measure,
+        bar=task.bars.get(budget),
+        curve=tuple((r["cpu_seconds"], r["nrmse"]) for r in rows if r["nrmse"] is not None),
+    )

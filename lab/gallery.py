@@ -1,4 +1,4 @@
-"""One sample of each problem in one picture.
+"""`python -m lab gallery`: one sample of each problem in one picture.
 
 A line is drawn as space over time, a plane as three of its frames, a steady problem as what is
 given and what follows from it.
@@ -7,25 +7,45 @@ given and what follows from it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fino.cli.console import say
 from fino.data.dataset import Dataset
 from fino.data.generate import generate
 from fino.pde import PROBLEMS
-from fino.report.look import FIELD_MAP, drawn
+from fino.report.look import FIELD_MAP, drawn, save
 
-__all__ = ["gallery"]
+__all__ = ["draw_gallery", "gallery"]
 
 _PANELS = 3
 _SHOWN = ("advection", "diffusion-reaction-1d", "compressible-1d")
 _SHOWN_2D = ("shallow-water", "diffusion-reaction-2d", "darcy")
 
 
-def gallery(seed: int = 0, sample: int = 1) -> Figure:
+def gallery(out: Path = Path("problems.png"), *, seed: int = 0, overwrite: bool = False) -> None:
+    """Solve one sample of each problem at full resolution and draw them all.
+
+    Parameters
+    ----------
+    out
+        A .png or .svg file.
+    seed
+        Which samples.
+    overwrite
+        Replace the file if it exists.
+    """
+    if out.exists() and not overwrite:
+        raise ValueError(f"{out} exists already. Choose another name, or pass --overwrite.")
+    say("Solving one sample of each of six problems, about a minute the first time.")
+    say(f"Written: {save(draw_gallery(seed), out)}")
+
+
+def draw_gallery(seed: int = 0, sample: int = 1) -> Figure:
     """Solve one sample of each of the six problems and draw it."""
     names = (*_SHOWN, *_SHOWN_2D)
     with drawn(8.4, 2.2 * len(names)) as figure:

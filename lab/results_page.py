@@ -14,17 +14,17 @@ from fino.evaluation.compare import Comparison, Row
 from fino.metrics.scores import Scores
 from fino.report import tables
 from fino.report.tables import Cell, Table
-from lab.horizon import LOST, far
-from lab.paper_table import beside_paper
+from lab.bench_horizon import LOST, measure_far
+from lab.compare import beside_paper
+from lab.keep import SHIPPED, TASKS, compare_cases, group_seeds
 from lab.results_words import (
     EXPECTED,
-    as_judged_there,
+    against_retuned,
     headline,
     listed,
     missing,
     summary,
 )
-from lab.saved import SHIPPED, TASKS, comparisons_of, families
 from lab.standing import (
     Standing,
     bar_of,
@@ -56,16 +56,16 @@ def results_page(
 ) -> str:
     """The whole page; `figures` says where each of them is: pareto, over-time, fields, horizon."""
     rows = {task: standings(cases) for task, cases in tasks.items()}
-    judged = with_shipped(tasks, models)
+    beside = with_shipped(tasks, models)
     as_audited = {task: standings(cases) for task, cases in audited.items()}
     parts = [
         "# Results\n",
-        "Built by `python -m lab results` from the scores that come with the package "
-        "(`lab/results`, `src/fino/model/weights`); not written by hand. nRMSE is "
+        "Built by `python -m lab results` from the scores in `lab/results` and "
+        "`src/fino/model/weights`; not written by hand. nRMSE is "
         "the error divided by the truth's own size; (low – high) is a 95 % bootstrap interval "
         "over test samples, ± the standard deviation over seeds.\n",
         "## In short\n",
-        _bullets([*headline(models), *as_judged_there(as_audited), *summary(rows, judged)]),
+        _bullets([*headline(models), *against_retuned(as_audited), *summary(rows, beside)]),
         _absent(missing(rows)),
         "## The shipped models beside the paper\n",
         _shipped(models).markdown(),
@@ -73,7 +73,7 @@ def results_page(
         "## Equal budgets\n",
         "Every model gets 20 CPU-minutes of training, validation included.\n",
         _spent(rows),
-        _side_by_side(rows, judged).markdown(),
+        _side_by_side(rows, beside).markdown(),
         _picture(figures, "pareto", "Error against the cost of a step"),
         _picture(figures, "over-time", "Error over time"),
         *_short_budget(short),
@@ -176,15 +176,15 @@ def _short_budget(tasks: Tasks) -> list[str]:
 
 
 def _as_audited(standing: Mapping[str, Mapping[str, Standing]], tasks: Tasks) -> list[str]:
-    """FINO judged as the retuned FNO was, beside what that one reports."""
-    parts = ["## As the retuned FNO was judged\n"]
+    """FINO in the protocol of the retuned FNO, beside what that one reports."""
+    parts = ["## Scored as the retuned FNO was\n"]
     if not tasks:
         return [*parts, "Not run.\n"]
     rows = []
     for task, cases in tasks.items():
         theirs = retuned(task)
         for own in standing[task].values():
-            data = cases[families(cases)[own.case][0]].data
+            data = cases[group_seeds(cases)[own.case][0]].data
             rows.append(
                 (
                     Cell(task),
@@ -215,7 +215,7 @@ def _details(tasks: Tasks, models: Mapping[str, Scores]) -> list[str]:
         cases = {**tasks.get(task, {}), **({SHIPPED: models[task]} if task in models else {})}
         if not cases:
             parts.append(f"**{task}**: not run.\n")
-        for result in comparisons_of(cases):
+        for result in compare_cases(cases):
             table = beside_paper(_with_missing(task, result), _METRICS, budgets=True)
             parts.append(table.markdown())
     return parts
@@ -235,7 +235,7 @@ def _ablations(ablations: Tasks) -> list[str]:
     if not ablations:
         return [*parts, "Not run.\n"]
     for name, cases in ablations.items():
-        for result in comparisons_of(cases):
+        for result in compare_cases(cases):
             table = tables.comparison(_counted(result), ("nrmse",), costs=True)
             title = f"{_recipe_title(name)} ({result.task})"
             parts.append(replace(table, title=title).markdown())
@@ -292,7 +292,7 @@ def _horizons(
         rows = []
         for case, scores in cases.items():
             times = spans(task, scores, tasks)
-            seen = far(scores, times)
+            seen = measure_far(scores, times)
             numbers = [Cell(f"{v:.3g}", v) for v in (seen.within, seen.end, seen.worst)]
             spent = _trained_for(scores, models)
             budget = Cell("–" if spent is None else f"{spent / 60:.3g}")
@@ -321,11 +321,11 @@ def _again(models: Mapping[str, Scores]) -> str:
     lines = [
         "## Again, on your machine\n",
         "```",
-        "python -m lab compare                     the tables above",
         *names,
-        "fino run laptop-advection                one comparison, from nothing",
-        "python -m lab bench horizon runs/laptop-advection",
-        "python -m lab results                             this page",
+        "fino run laptop-advection                            one comparison, from nothing",
+        "python -m lab bench horizon runs/laptop-advection    the same runs, five times as long",
+        "python -m lab compare                                the tables above",
+        "python -m lab results                                this page",
         "```",
     ]
     return "\n".join(lines) + "\n"

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 
 from fino.metrics.scores import Scores
-from lab.saved import TASKS
+from lab.keep import TASKS
 from lab.standing import Standing, bar_of, lowest_baseline, retuned
 
 __all__ = [
     "EXPECTED",
     "against",
     "against_baselines",
-    "as_judged_there",
+    "against_retuned",
     "headline",
     "listed",
     "missing",
@@ -63,20 +63,20 @@ def against(rows: Rows, rival: str) -> str:
 
 def against_baselines(rows: Rows, tasks: Mapping[str, Mapping[str, Scores]]) -> str:
     """Where FINO is no better than a prediction that needs no learning."""
-    lost, judged = [], 0
+    lost, scored = [], 0
     for task, cases in rows.items():
         baseline = lowest_baseline(tasks[task].values())
         if "fino" not in cases or baseline is None:
             continue
-        judged += 1
+        scored += 1
         name, score = baseline
         if not cases["fino"].nrmse < score.value:
             lost.append(f"{task} ({name} {score.value:.3g}, FINO {cases['fino'].nrmse:.3g})")
-    if not judged:
+    if not scored:
         return "No baseline was measured."
     if lost:
         return f"FINO does not beat the best baseline on {listed(lost)}."
-    return f"FINO beats every baseline on all {judged} tasks that were run."
+    return f"FINO beats every baseline on all {scored} tasks that were run."
 
 
 def headline(shipped: Mapping[str, Scores]) -> list[str]:
@@ -102,8 +102,8 @@ def headline(shipped: Mapping[str, Scores]) -> list[str]:
     return [*lines, *([f"Not shipped: {listed(absent)}."] if absent else [])]
 
 
-def as_judged_there(audited: Rows) -> list[str]:
-    """How FINO does where it is judged as the retuned FNO was; nothing if that was not run."""
+def against_retuned(audited: Rows) -> list[str]:
+    """How FINO does in the protocol of the retuned FNO; nothing if that was not run."""
     known = {t: value for t in audited if (value := retuned(t)) is not None}
     ours = {t: audited[t]["fino"].nrmse for t in known if "fino" in audited[t]}
     if not ours:
@@ -111,7 +111,7 @@ def as_judged_there(audited: Rows) -> list[str]:
     below = [task for task, error in ours.items() if error <= known[task]]
     each = listed([f"{task} {error:.2g} against {known[task]:g}" for task, error in ours.items()])
     return [
-        f"Judged as the retuned FNO was, FINO is at or below it on {len(below)} of {len(ours)} "
+        f"Scored as the retuned FNO was, FINO is at or below it on {len(below)} of {len(ours)} "
         f"tasks ({each})."
     ]
 

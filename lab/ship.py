@@ -1,6 +1,6 @@
-"""Put a trained run in the box: weights, card and scores, small enough to travel with the package.
+"""`python -m lab ship`: put a trained run in the package, for everybody to use by name.
 
-    ship("runs/laptop-shallow-water/fino", "shallow-water")
+    ship_run("runs/laptop-shallow-water/fino", "shallow-water")
     → src/fino/model/weights/shallow-water/
 
 Everything on the card is read from the run folder, so the same run gives the same bytes.
@@ -15,22 +15,59 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fino.cli.console import say, say_json
 from fino.data.card import Card
 from fino.metrics.scores import Score, Scores
 from fino.model import pretrained
 from fino.model.emulator import Emulator
 from fino.model.pretrained import CARD, FORMAT
 from fino.model.store import CONFIG, WEIGHTS, load, model_hash, write_folder
-from fino.report.score_words import describe_verdict
+from fino.report.words import describe_verdict
+from fino.training.run import PRETRAINED
 from fino.training.run_data import read_json
 
-__all__ = ["LARGEST", "card_of", "ship"]
+__all__ = ["LARGEST", "ship", "ship_run"]
 
 #: Bytes that a folder may have.
 LARGEST = 2_000_000
 
 
 def ship(
+    run: Path,
+    name: str,
+    *,
+    limits: tuple[str, ...] = (),
+    overwrite: bool = False,
+    json: bool = False,
+) -> None:
+    """Ship a run: `python -m lab ship runs/laptop-shallow-water/fino shallow-water`.
+
+    Writes weights, card and scores into the package's own folder.
+
+    Parameters
+    ----------
+    run
+        A run folder with scores of its whole test part.
+    name
+        What it will be called, such as shallow-water.
+    limits
+        A sentence about where the model fails; may be repeated.
+    overwrite
+        Replace the model of that name.
+    json
+        Print the card as JSON.
+    """
+    folder = ship_run(run, name, limits, overwrite=overwrite)
+    card = PRETRAINED[name].card
+    if json:
+        say_json(card)
+        return
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    say(f"{name}: {PRETRAINED[name].title}")
+    say(f"{folder}: {size / 1e3:.0f} kB. Try: fino evaluate --pretrained {name}")
+
+
+def ship_run(
     run: str | Path, name: str, limits: Sequence[str] = (), *, overwrite: bool = False
 ) -> Path:
     """Copy a scored run's best model into the package, with its card; returns the new folder.
@@ -50,7 +87,7 @@ def ship(
         raise ValueError(f"{run} is not a run folder: it has no model.")
     scores = Scores.load(run)
     _check(run, scores)
-    card = card_of(run, scores, limits)
+    card = _card(run, scores, limits)
     files = {name: (run / "model" / name).read_bytes() for name in (WEIGHTS, CONFIG)}
     files[CARD] = (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()
     files["scores.json"] = scores.without_place().to_json().encode()
@@ -63,7 +100,7 @@ def ship(
     return write_folder(folder, files, overwrite=overwrite)
 
 
-def card_of(run: Path, scores: Scores, limits: Sequence[str] = ()) -> dict[str, Any]:
+def _card(run: Path, scores: Scores, limits: Sequence[str] = ()) -> dict[str, Any]:
     """What a user should know about a run before using its model."""
     facts = read_json(run / "data.json")
     model, data = load(run / "model"), Card(**facts["card"])
@@ -117,7 +154,7 @@ def _check(run: Path, scores: Scores) -> None:
             f"convention. Run `fino evaluate {run}`."
         )
     if scores.diverged or not math.isfinite(scores["nrmse"].value):
-        raise ValueError(f"{run} diverges on its test part: it is not for others to use.")
+        raise ValueError(f"{run} diverges on its test part: it cannot be shipped.")
 
 
 def _limits(model: Emulator, scores: Scores) -> list[str]:

@@ -1,4 +1,4 @@
-"""Who stands where: each model's error on each task, and the bars that were set beforehand.
+"""Each model's error on each task, and whether it meets the bars that were set beforehand.
 
 Errors of several seeds are averaged; the interval of a row is the widest of its seeds', so that
 two rows whose intervals do not overlap are apart for every pair of seeds.
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fino.metrics.scores import Score, Scores
+from lab.keep import SHIPPED, group_seeds
 from lab.paper import AUDIT, READS_AS, numbers, task_of
-from lab.saved import SHIPPED, families
 
 __all__ = [
     "Bar",
@@ -90,7 +90,7 @@ def standings(cases: Mapping[str, Scores]) -> dict[str, Standing]:
     """Every row of a task, FINO first."""
     return {
         name: standing(name, [cases[member] for member in members])
-        for name, members in families(cases).items()
+        for name, members in group_seeds(cases).items()
     }
 
 

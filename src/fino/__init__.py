@@ -5,14 +5,14 @@ The plan of the house, downstairs first; every room imports only from rooms belo
     ground       grid · shapes · given · locality · streams · settings · machine
     metrics      how wrong a prediction is
     pde          the truth: problems and their solvers
-    data         the shelves: cards, files, splits, windows
-    model        the learners: FINO, its rivals, the baselines, rollout
+    data         cards, files, splits, windows
+    model        FINO, other published models, linear priors, baselines, rollout
     inference    fields larger than one device
-    training     the loop
-    evaluation   the scales
-    inspection   a look inside
-    report       the walls: tables, figures, pages
-    experiment   recipes, from nothing to a result
+    training     the loop, and the runs that it leaves
+    evaluation   scores beside the baselines
+    inspection   reach, stencils, stability
+    report       sentences, tables, figures, pages
+    recipe       an experiment in one file
     cli          the same from the command line
 """
 

@@ -20,6 +20,7 @@ def test_every_verb_leads_to_a_function_and_says_what_it_does(home, what):
     ("words", "message"),
     [
         (["genrate"], "fino: Unknown verb 'genrate'. Did you mean 'generate'?\n"),
+        (["bench", "speed"], "fino: Run `python -m lab bench` in a clone of the repository.\n"),
         (["list", "--jsn"], "fino: Unknown option: --jsn. Did you mean --json?\n"),
         (["generate", "advection", "--samples", "many"], None),
         (["train", "--model.width", "48"], "fino: Write --set model.width=48.\n"),

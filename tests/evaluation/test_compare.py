@@ -10,8 +10,9 @@ import pytest
 from fino.evaluation.compare import compare
 from fino.evaluation.evaluate import evaluate
 from fino.metrics.scores import Score, Scores
-from fino.report.tables import comparison, costs, counted, rendered
-from lab.paper_table import beside_paper
+from fino.report.tables import comparison, costs, rendered
+from fino.report.words import counted
+from lab.compare import beside_paper
 
 
 def scores(model="fino", seed=0, nrmse=0.1, data="a", task="shallow-water", **network):

@@ -12,9 +12,9 @@ from torch import Tensor
 
 import fino
 from fino.cli.rollout import rollout
+from fino.data import store
 from fino.model.emulator import Emulator
 from fino.report.movie import write_prediction_movie
-from lab.bench_tiles import measure, tile_costs
 
 Make = Callable[..., Emulator]
 History = Callable[..., Tensor]
@@ -60,6 +60,19 @@ def test_the_verb_answers_in_json(place: Path, capsys: pytest.CaptureFixture[str
     assert told["plan"][0].startswith("Only the region's light cone is computed: ")
 
 
+def test_the_verb_begins_where_the_task_does(tmp_path: Path) -> None:
+    u = np.random.default_rng(0).normal(size=(30, 9, 1, 16))
+    array = fino.from_array(u, dt=0.1, extent=(0, 1), boundary="periodic", history=5)
+    data = store.save(array, tmp_path / "data.h5")
+    model = fino.build("fino", data, history=2, width=4, levels=0)
+    fino.save(model, tmp_path / "model")
+    rollout(tmp_path / "model", data=tmp_path / "data.h5", sample=1, out=tmp_path / "out.npy")
+    given, future = data.test.begin([1], model.history)
+    written = np.load(tmp_path / "out.npy")
+    assert len(written) == future.shape[1] == 4
+    np.testing.assert_array_equal(written, fino.rollout(model, given, 4)[0])
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -83,20 +96,3 @@ def test_a_movie_shows_lines_planes_and_volumes(space: tuple[int, ...], tmp_path
     path = write_prediction_movie(torch.randn(3, 2, *space), tmp_path / "out.gif", channel=1)
     with Image.open(path) as movie:
         assert movie.n_frames == 3  # type: ignore[attr-defined]
-
-
-def test_a_bench_measures_memory_and_time(tmp_path: Path) -> None:
-    np.save(tmp_path / "start.npy", np.zeros((1, 1, 64, 64), dtype=np.float32))
-    cost = measure(tmp_path / "start.npy", tile=32, steps=1, threads=1)
-    assert cost.points == 64
-    assert cost.memory > 1e7
-    assert cost.seconds_per_cell > 0
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_field(tmp_path: Path) -> None:
-    costs = list(tile_costs([512, 1024, 2048], 256, 1, 1, tmp_path))
-    tiled = [cost.memory for cost in costs if cost.tile is not None]
-    whole = [cost.memory for cost in costs if cost.tile is None]
-    assert max(tiled) < 1.1 * min(tiled)
-    assert whole[-1] > 2 * whole[0]

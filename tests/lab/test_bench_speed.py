@@ -4,13 +4,13 @@ import torch
 
 from fino.model.fno import FNO
 from lab import bench_speed
-from lab.textbook_fno import TextbookFNO
+from lab.bench_speed import TextbookFNO
 
 
 def test_every_job_is_called_in_turn_and_medians_are_kept():
     order = []
     jobs = {name: lambda name=name: order.append(name) for name in ("a", "b")}
-    times = bench_speed.interleaved(jobs, repeats=3)
+    times = bench_speed.time_in_turn(jobs, repeats=3)
     assert order == ["a", "b"] * 4
     assert set(times) == {"a", "b"}
 
@@ -32,7 +32,7 @@ def test_the_growth_exponent_of_a_linear_cost_is_one():
 
 def test_speed_reports_every_contestant_in_every_case(monkeypatch):
     monkeypatch.setattr(bench_speed, "CASES", {"tiny": (2, 12, 32)})
-    rows = list(bench_speed.speed(names=["fno"], repeats=1))
+    rows = list(bench_speed.time_models(names=["fno"], repeats=1))
     assert [row.model for row in rows] == [
         "FNO, textbook",
         "fno",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab import bench_train as bench
-from lab.bench_train import TASKS, Task, bench_train, draw_outcomes
+from lab.bench_train import TASKS, Task, draw_outcomes, measure_training
 
 SMALL = Task(
     problem="advection",
@@ -24,7 +24,7 @@ def small_task(monkeypatch):
 
 
 def test_each_budget_is_a_run_that_is_trained_once_and_read_afterwards(small_task, tmp_path):
-    first = list(bench_train(tmp_path, models=("fino", "fno"), budgets=(1,)))
+    first = list(measure_training(tmp_path, models=("fino", "fno"), budgets=(1,)))
     assert [(o.model, o.budget) for o in first] == [("fino", 1), ("fno", 1)]
     for outcome in first:
         assert outcome.steps > 0
@@ -32,7 +32,7 @@ def test_each_budget_is_a_run_that_is_trained_once_and_read_afterwards(small_tas
         assert outcome.error == outcome.nrmse > 0
         assert outcome.bar == 10.0
     weights = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/model/*.safetensors")}
-    again = list(bench_train(tmp_path, models=("fino", "fno"), budgets=(1,)))
+    again = list(measure_training(tmp_path, models=("fino", "fno"), budgets=(1,)))
     assert [(o.rmse, o.steps) for o in again] == [(o.rmse, o.steps) for o in first]
     assert weights == {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/model/*.safetensors")}
 
@@ -42,7 +42,7 @@ def test_each_budget_is_a_run_that_is_trained_once_and_read_afterwards(small_tas
 
 def test_an_unknown_task_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"Unknown task 'advektion'.*advection"):
-        next(bench_train(tmp_path, tasks=("advektion",)))
+        next(measure_training(tmp_path, tasks=("advektion",)))
 
 
 @pytest.mark.parametrize("name", TASKS)

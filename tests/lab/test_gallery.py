@@ -14,7 +14,7 @@ def test_a_line_a_plane_and_a_steady_problem_are_drawn(monkeypatch):
     monkeypatch.setattr(room, "generate", small)
     monkeypatch.setattr(room, "_SHOWN", ("advection",))
     monkeypatch.setattr(room, "_SHOWN_2D", ("shallow-water", "darcy"))
-    figure = room.gallery()
+    figure = room.draw_gallery()
     rows = figure.subfigs
     assert [row.get_suptitle().split(":")[0] for row in rows] == [
         "Linear advection",
@@ -26,8 +26,6 @@ def test_a_line_a_plane_and_a_steady_problem_are_drawn(monkeypatch):
 
 
 def test_a_picture_is_not_overwritten_without_being_asked(tmp_path):
-    from lab.cli_gallery import gallery
-
     (tmp_path / "problems.png").touch()
     with pytest.raises(ValueError, match=r"exists already\. Choose another name, or pass --over"):
-        gallery(tmp_path / "problems.png")
+        room.gallery(tmp_path / "problems.png")

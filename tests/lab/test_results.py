@@ -9,18 +9,19 @@ from dataclasses import replace
 import pytest
 
 from fino.metrics.scores import Score, Scores
-from lab import saved
+from lab import keep
 from lab.app import app
+from lab.keep import TASKS, keep_folder, keep_scores
+from lab.results import write_results
 from lab.results_page import results_page
 from lab.results_words import (
     against,
     against_baselines,
-    as_judged_there,
+    against_retuned,
     headline,
     missing,
     summary,
 )
-from lab.saved import TASKS, keep, keep_scores
 from lab.standing import (
     bar_of,
     mean_curve,
@@ -30,12 +31,11 @@ from lab.standing import (
     standings,
     with_shipped,
 )
-from lab.write_results import write_results
 
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    monkeypatch.setattr(saved, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(keep, "RESULTS", tmp_path / "results")
     return tmp_path / "results"
 
 
@@ -169,7 +169,7 @@ def test_an_empty_page_says_so():
     assert "No comparison has been run yet." in page and "**climate**: not run." in page
     assert "## Ablations\n\nNot run." in page
     assert "## A short budget, every rival\n\nNot run." in page
-    assert "## As the retuned FNO was judged\n\nNot run." in page
+    assert "## Scored as the retuned FNO was\n\nNot run." in page
 
 
 def test_a_shipped_model_past_the_horizon_has_the_budget_of_its_weights(scores):
@@ -184,26 +184,26 @@ def test_a_shipped_model_past_the_horizon_has_the_budget_of_its_weights(scores):
     assert "| fino-shipped | – |" in unknown
 
 
-def test_a_diverged_run_is_told(scores):
+def test_a_diverged_run_is_said_to_be(scores):
     rows = {"advection": standings({"fino": at(scores, 0.1), "fno": at(scores, float("inf"))})}
     assert rows["advection"]["fno"].words == "diverged"
     assert "FINO is below fno on 1 of 1 tasks" in against(rows, "fno")
 
 
-def test_judged_as_the_retuned_fno_was_says_wins_and_losses(scores):
+def test_scored_as_the_retuned_fno_was_says_wins_and_losses(scores):
     rows = {
         "shallow-water": standings({"fino": at(scores, 0.0005)}),
         "diffusion-reaction-2d": standings({"fino": at(scores, 0.004)}),
     }
-    assert as_judged_there(rows) == [
-        "Judged as the retuned FNO was, FINO is at or below it on 1 of 2 tasks (shallow-water "
+    assert against_retuned(rows) == [
+        "Scored as the retuned FNO was, FINO is at or below it on 1 of 2 tasks (shallow-water "
         "0.0005 against 0.0019 and diffusion-reaction-2d 0.004 against 0.0027)."
     ]
-    assert as_judged_there({}) == []
+    assert against_retuned({}) == []
 
 
 def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_path):
-    keep(finished)
+    keep_folder(finished)
     keep_scores(Scores.load(finished / "fno"), "ablation-gate-advection", "fino-gate-false")
     keep_scores(Scores.load(finished / "fino"), "ablation-gate-advection", "fino-gate-true")
     keep_scores(Scores.load(finished / "fino"), "horizon-advection", "fino")
@@ -222,6 +222,18 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     audited = r"\| advection \| 16, 6 → 6 \| fino \| .* \| 0.0047 \| .* \| [a-z-]+ [0-9.e-]+ \|\n"
     assert re.search(audited, page)
     assert "fino evaluate --pretrained advection" in page
+
+
+def test_a_picture_of_measured_data_stays_where_they_are_not_given(
+    scores, results, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("lab.results.load_shipped", lambda: {"climate": scores})
+    picture = tmp_path / "figures" / "results-fields.png"
+    picture.parent.mkdir()
+    picture.write_bytes(b"maps")
+    written = write_results(tmp_path / "results.md")
+    assert picture in written and picture.read_bytes() == b"maps"
+    assert "](figures/results-fields.png)" in written[0].read_text()
 
 
 def test_the_verb_says_what_it_wrote(results, weights_folder, tmp_path, capsys):

@@ -11,11 +11,11 @@ import fino
 from fino.cli.app import app as user_app
 from fino.evaluation.evaluate import TOLERANCE, reproduce
 from fino.metrics.scores import Scores
-from fino.report.score_words import describe_reproduction
+from fino.report.words import describe_reproduction
 from fino.training.run import PRETRAINED
 from lab import ship as shipping
 from lab.app import app
-from lab.ship import ship
+from lab.ship import ship_run
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_the_card_says_all_that_a_user_should_know(finished, shipped):
 
 def test_the_same_run_gives_the_same_bytes(finished, shipped):
     before = {path.name: path.read_bytes() for path in shipped.iterdir()}
-    ship(finished / "fino", "advection", ["Trained for four steps."], overwrite=True)
+    ship_run(finished / "fino", "advection", ["Trained for four steps."], overwrite=True)
     assert before == {path.name: path.read_bytes() for path in shipped.iterdir()}
 
 
@@ -60,11 +60,11 @@ def test_the_scores_forget_where_the_data_were(shipped):
 
 def test_a_model_is_not_replaced_unless_asked(finished, shipped):
     with pytest.raises(ValueError, match=r"'advection' already. Pass --overwrite\.$"):
-        ship(finished / "fno", "advection")
+        ship_run(finished / "fno", "advection")
 
 
 def test_a_model_that_sees_everything_says_so(finished, weights_folder):
-    ship(finished / "fno", "spectral")
+    ship_run(finished / "fno", "spectral")
     assert PRETRAINED["spectral"].card["reach"] == {"cells": [None], "length": [None]}
     assert PRETRAINED["spectral"].title.endswith("sees the whole field")
 
@@ -72,7 +72,7 @@ def test_a_model_that_sees_everything_says_so(finished, weights_folder):
 def test_a_heavy_model_is_refused(run, weights_folder, monkeypatch):
     monkeypatch.setattr(shipping, "LARGEST", 1000)
     with pytest.raises(ValueError, match=r"would take .* MB, and a model in the package at most"):
-        ship(run, "advection")
+        ship_run(run, "advection")
     assert not weights_folder.exists()
 
 
@@ -97,14 +97,14 @@ def spoil(run, **changes):
 def test_scores_of_something_else_are_refused(run, weights_folder, changes, words):
     spoil(run, **changes)
     with pytest.raises(ValueError, match=words) as answer:
-        ship(run, "advection")
+        ship_run(run, "advection")
     assert "\n" not in str(answer.value)
 
 
 def test_a_baseline_that_is_not_beaten_is_a_limit(run, weights_folder):
     lost = {"solver": {"value": 0.01, "beaten": False, "certainty": 0.0}}
     spoil(run, verdict__baselines=lost, verdict__value=0.02)
-    ship(run, "advection")
+    ship_run(run, "advection")
     limits = PRETRAINED["advection"].card["limits"]
     assert "fino (nRMSE 0.02) does not beat solver (0.01)." in limits
 
@@ -112,22 +112,24 @@ def test_a_baseline_that_is_not_beaten_is_a_limit(run, weights_folder):
 def test_a_run_without_scores_is_refused(run, weights_folder):
     (run / "scores.json").unlink()
     with pytest.raises(ValueError, match="There are no scores at"):
-        ship(run, "advection")
+        ship_run(run, "advection")
     with pytest.raises(ValueError, match="it has no model"):
-        ship(run / "model", "advection")
+        ship_run(run / "model", "advection")
     with pytest.raises(ValueError, match=r"small letters, digits and dashes, got '../x'"):
-        ship(run, "../x")
+        ship_run(run, "../x")
     with pytest.raises(ValueError, match="a sentence with a full stop, got 'slow'"):
-        ship(run, "advection", ["slow"])
+        ship_run(run, "advection", ["slow"])
 
 
 def test_the_verb_ships_and_evaluate_reproduces(finished, weights_folder, tmp_path, capsys):
     call("ship", str(finished / "fino"), "advection", "--limits", "Four steps.", "--json")
     assert json.loads(capsys.readouterr().out)["limits"][0] == "Four steps."
     call("evaluate", "--pretrained", "advection", "--json", "--out", str(tmp_path / "again.json"))
-    told = json.loads(capsys.readouterr().out)
-    assert told["agrees"] is True
-    assert told["metrics"]["nrmse"]["today"] == pytest.approx(told["metrics"]["nrmse"]["shipped"])
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["agrees"] is True
+    assert answer["metrics"]["nrmse"]["today"] == pytest.approx(
+        answer["metrics"]["nrmse"]["shipped"]
+    )
     assert Scores.load(tmp_path / "again.json")["nrmse"].value > 0
     call("evaluate", "advection", "--samples", "1")
     assert "1 of 3 test samples" in capsys.readouterr().out

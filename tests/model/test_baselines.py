@@ -9,7 +9,8 @@ import torch
 from fino.data.arrays import from_array
 from fino.data.dataset import Dataset
 from fino.data.generate import generate
-from fino.model.baselines import BASELINES, Solver, baselines_for
+from fino.evaluation.evaluate import evaluate
+from fino.model.baselines import BASELINES, Persistence, Solver, baselines_for
 from fino.model.rollout import rollout
 from fino.pde import PROBLEMS
 
@@ -121,3 +122,17 @@ def test_data_without_a_known_problem_have_no_solver() -> None:
 
 def test_every_baseline_says_what_it_is() -> None:
     assert all(baseline.title for baseline in BASELINES.values())
+
+
+def test_the_solver_knows_the_parameters_of_each_trajectory() -> None:
+    data = generate(
+        "advection", 6, vary={"beta": (0.5, 2.0)}, points=32, frames=6, duration=0.2
+    ).with_history(2)
+    baseline = baselines_for(data)["solver"]
+    given, future = data.train.begin(range(len(data.train)))
+    exact = baseline.trajectory(given.history, future.shape[1], given.parameters)
+    assert torch.allclose(exact, future, atol=1e-5)
+    with pytest.raises(ValueError, match="needs beta of each trajectory"):
+        baseline.trajectory(given.history, 2)
+    scores = evaluate(Persistence(data.grid), data)
+    assert scores.baselines["solver"]["nrmse"].value < 1e-5

@@ -5,7 +5,7 @@ import pytest
 from fino.model import pretrained
 from fino.recipe.recipe import read_recipe
 from fino.recipe.run import carry_out, plan
-from lab.ship import ship
+from lab.ship import ship_run
 
 RECIPE = """
 title = "Tiny"
@@ -59,4 +59,4 @@ def weights_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def shipped(finished, weights_folder):
     """A folder of weights with one model: advection."""
-    return ship(finished / "fino", "advection", ["Trained for four steps."])
+    return ship_run(finished / "fino", "advection", ["Trained for four steps."])

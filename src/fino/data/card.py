@@ -18,7 +18,7 @@ from fino.data.split import Split
 from fino.grid import Grid
 from fino.settings import Settings, did_you_mean
 
-__all__ = ["SYMMETRIES", "WALLS", "Card", "Cost"]
+__all__ = ["Card", "Cost"]
 
 #: What can be done to every trajectory without leaving the data's own distribution.
 SYMMETRIES = ("shift", "flip", "sign", "rotate")
@@ -28,7 +28,7 @@ SYMMETRIES = ("shift", "flip", "sign", "rotate")
 WALLS = ("neumann", "dirichlet")
 
 #: Facts that are written only where there are any, so that older files keep their bytes.
-_CONDITIONS = ("varying", "signals", "known", "forcing", "walls", "turning")
+_CONDITIONS = ("varying", "vary", "signals", "known", "forcing", "walls", "turning")
 
 
 class Cost(Settings):
@@ -86,6 +86,8 @@ class Card(Settings):
     """The settings of the problem, the same for all samples, such as {"beta": 4.0}."""
     varying: dict[str, str] = Field(default_factory=dict)
     """Parameters θ that differ from trajectory to trajectory, and their units ("" if unknown)."""
+    vary: dict[str, str] = Field(default_factory=dict)
+    """How those parameters were drawn, such as {"beta": "0.1:4"} or {"nu": "log:1e-3:1"}."""
     signals: tuple[str, ...] = ()
     """Scalars that vary in time and are known in advance, by name."""
     known: tuple[str, ...] = ()

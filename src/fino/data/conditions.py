@@ -74,6 +74,27 @@ class Conditions:
         """One sample's share of every array, for its checksum."""
         return [array[_row(array, sample)] for _, array in self.arrays()]
 
+    def kept(
+        self, samples: Sequence[int], stride_time: int, space: tuple[slice, ...]
+    ) -> Conditions:
+        """The conditions of some samples of the source, strided as they are."""
+        times, rest = slice(None, None, stride_time), slice(None)
+        cut: dict[str, tuple[slice, ...]] = {
+            "parameters": (),
+            "signals": (times,),
+            "known": (rest, *space),
+            "forcing": (times, rest, *space),
+            "mask": space,
+            "lengths": (),
+        }
+        found = {}
+        for name, array in self.arrays():
+            rows = array if len(array) == 1 else array[list(samples)]
+            found[name] = np.ascontiguousarray(rows[(slice(None), *cut[name])])
+        if "lengths" in found:
+            found["lengths"] = -(-found["lengths"] // stride_time)
+        return Conditions(**found)
+
     def length(self, sample: int, frames: int) -> int:
         """Frames of one trajectory of the source."""
         return frames if self.lengths is None else int(self.lengths[_row(self.lengths, sample)])

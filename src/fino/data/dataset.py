@@ -280,6 +280,11 @@ class Dataset:
         rows = table[[0] * len(self)] if len(table) == 1 else table[list(self._chosen)]
         return dict(zip(self.card.varying, rows.T, strict=True))
 
+    def kept_conditions(self) -> Conditions:
+        """The conditions of these samples, on this grid and at these times."""
+        space = tuple(slice(None, None, s) for s in self.stride_space)
+        return self.conditions.kept(self._chosen, 1 if self.steady else self.stride_time, space)
+
     @cached_property
     def lengths(self) -> np.ndarray:
         """Frames of each trajectory; shorter ones are filled up to `frames`: (samples,)."""
@@ -339,9 +344,9 @@ class Dataset:
         numbers = np.arange(len(self))
         if not whole:
             numbers = np.unique(np.linspace(0, len(self) - 1, _HASH_SAMPLES).astype(int))
-        digest = hashlib.sha256()
+        digest, conditions = hashlib.sha256(), self.kept_conditions()
         for i in numbers:
-            beside = self.conditions.digest_arrays(self._chosen[int(i)])
+            beside = conditions.digest_arrays(int(i))
             digest.update(sample_digest(self.read([int(i)]).numpy()[0], *beside))
         return ("" if whole else "sampled:") + digest.hexdigest()
 

@@ -13,11 +13,10 @@ was interrupted goes on from there and ends with the very bytes of one that was 
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,13 +27,16 @@ import numpy as np
 
 import fino
 from fino.data.card import Card, Cost
+from fino.data.conditions import Conditions
 from fino.data.dataset import Dataset, sample_digest
 from fino.data.frames import ArrayFrames
 from fino.data.split import split_by_rule
 from fino.data.store import read_native, write_cards, write_native
-from fino.durable import replace, whole_file, write_whole
+from fino.durable import hold_alone, replace, whole_file, write_whole
 from fino.pde import Problem, find_problem
-from fino.pde.problem import Progress
+from fino.pde.problem import Progress, cores
+from fino.settings import did_you_mean
+from fino.streams import numpy_stream
 
 __all__ = ["Plan", "generate", "plan", "shard_size"]
 
@@ -57,6 +59,7 @@ def generate(
     stride_space: int | Sequence[int] = 1,
     stride_time: int = 1,
     initial: str | None = None,
+    vary: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -73,6 +76,9 @@ def generate(
     stride_time     keep every n-th frame
     initial         "ours", or "pdebench" for the initial conditions of the released files, where
                     the problem has them
+    vary            parameters that are drawn anew for every trajectory, and from what:
+                    {"beta": (0.1, 4.0)} evenly, {"nu": "log:1e-3:1"} evenly in the logarithm,
+                    {"rho": [1, 2, 5]} one of these; models are given them
     out             an HDF5 file (.h5) to write, with its card beside it.  The same call again goes
                     on where it was interrupted, or returns what is there.
     overwrite       replace a file that holds something else
@@ -80,7 +86,12 @@ def generate(
     settings        the problem's own, such as beta=4.0, points=128 (cells along each axis),
                     frames=101, duration=2.0 (time of the last frame)
     """
-    settings |= {"stride_space": stride_space, "stride_time": stride_time, "initial": initial}
+    settings |= {
+        "stride_space": stride_space,
+        "stride_time": stride_time,
+        "initial": initial,
+        "vary": vary,
+    }
     return plan(problem, samples, seed, **settings).make(out, overwrite, progress)
 
 
@@ -92,11 +103,14 @@ def plan(
     stride_space: int | Sequence[int] = 1,
     stride_time: int = 1,
     initial: str | None = None,
+    vary: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Plan:
     """What `generate` would do, checked but not done; the arguments are the same."""
     chosen = _choose_problem(problem, initial, settings)
     full = _card(chosen, samples, seed)
+    if vary:
+        full = _varied(chosen, full, vary)
     return Plan(chosen, full, full.strided(stride_space, stride_time))
 
 
@@ -124,7 +138,8 @@ class Plan:
         for start in range(0, self.card.samples, size):
             stop = min(start + size, self.card.samples)
             numbers[start:stop] = self.solve(start, stop, progress)
-        return Dataset(_with_cost(self.card, time.perf_counter() - began), ArrayFrames(numbers))
+        card = _with_cost(self.card, time.perf_counter() - began)
+        return Dataset(card, ArrayFrames(numbers), conditions=draw_conditions(card))
 
     def _in_file(self, out: str | Path, overwrite: bool, progress: Progress | None) -> Dataset:
         shards = _Shards(Path(out), self.card, shard_size(self.full))
@@ -153,9 +168,12 @@ class Plan:
         """Samples start … stop, strided and checked: (b, t, c, *space) in float32."""
         problem, samples = self.problem, range(start, stop)
         grid, times = problem.grid, problem.times
-        state = problem.draw(grid, self.card.seed or 0, samples)
         share = _part(progress, start, stop, self.card.samples)
-        frames = problem.solve(grid, state, times, share)
+        if self.card.vary:
+            frames = self._solve_each(samples, share)
+        else:
+            state = problem.draw(grid, self.card.seed or 0, samples)
+            frames = problem.solve(grid, state, times, share)
         wanted = (len(samples), *self.full.shape[1:])
         if frames.shape != wanted:
             raise ValueError(
@@ -170,6 +188,29 @@ class Plan:
         kept = np.ascontiguousarray(frames[keep], dtype=np.float32)
         _check_finite(problem.name, samples, kept)
         return kept
+
+    def _solve_each(self, samples: range, progress: Progress | None) -> np.ndarray:
+        """Every sample by itself, with its own parameters: (b, t, c, *space)."""
+        table = draw_conditions(self.card).parameters
+        assert table is not None
+        grid, times, seed = self.problem.grid, self.problem.times, self.card.seed or 0
+
+        def one(sample: int) -> np.ndarray:
+            own = dict(zip(self.card.vary, map(float, table[sample]), strict=True))
+            problem = self.problem.changed(**own)
+            if problem.grid != grid or not np.array_equal(problem.times, times):
+                raise ValueError(
+                    f"{', '.join(own)} cannot vary: it changes the grid or the saved times."
+                )
+            return problem.solve(grid, problem.draw(grid, seed, [sample]), times)
+
+        solved = []
+        with ThreadPoolExecutor(cores()) as pool:
+            for done, frames in enumerate(pool.map(one, samples), start=1):
+                solved.append(frames)
+                if progress:
+                    progress(done / len(samples))
+        return np.concatenate(solved)
 
 
 def shard_size(card: Card) -> int:
@@ -233,6 +274,69 @@ def _card(problem: Problem, samples: int, seed: int) -> Card:
     )
 
 
+def _varied(problem: Problem, card: Card, vary: Mapping[str, Any]) -> Card:
+    """The card of data whose parameters are drawn for every trajectory."""
+    numbers = {n for n, v in card.parameters.items() if isinstance(v, int | float)}
+    for name, choice in vary.items():
+        if name not in numbers or isinstance(card.parameters[name], bool):
+            hint = did_you_mean(name, sorted(numbers))
+            raise ValueError(f"{card.name} has no parameter '{name}' that can vary. {hint}")
+        read_choice(name, choice)
+    words = {name: _spell(choice) for name, choice in vary.items()}
+    parameters = {n: v for n, v in card.parameters.items() if n not in vary}
+    card = card.changed(vary=words, varying=dict.fromkeys(vary, ""), parameters=parameters)
+    table = draw_conditions(card).parameters
+    assert table is not None
+    own = [problem.changed(**dict(zip(vary, map(float, row), strict=True))) for row in table]
+    speeds = [one.speed for one in own if one.speed is not None]
+    return card.changed(speed=max(speeds, default=None))
+
+
+def draw_conditions(card: Card) -> Conditions:
+    """The parameters of every sample of a card, each a pure function of (seed, name, sample)."""
+    if not card.vary:
+        return Conditions()
+    columns = []
+    for name, words in card.vary.items():
+        choose = read_choice(name, words)
+        shares = [
+            numpy_stream(card.seed or 0, "vary", name, i).random() for i in range(card.samples)
+        ]
+        columns.append([choose(share) for share in shares])
+    return Conditions(parameters=np.array(columns).T)
+
+
+def read_choice(name: str, choice: Any) -> Callable[[float], float]:
+    """A share between 0 and 1 → a value: "0.1:4", "log:1e-3:1", "1,2,5", (0.1, 4) or [1, 2, 5]."""
+    words = _spell(choice)
+    try:
+        if "," in words:
+            values = [float(word) for word in words.split(",")]
+            return lambda share: values[min(int(share * len(values)), len(values) - 1)]
+        *kind, low, high = words.split(":")
+        a, b = float(low), float(high)
+        if kind == ["log"] and 0 < a < b:
+            return lambda share: float(a * (b / a) ** share)
+        if not kind and a < b:
+            return lambda share: a + (b - a) * share
+    except ValueError:
+        pass
+    raise ValueError(
+        f"vary {name} should be a range low:high, log:low:high with 0 < low < high, or values "
+        f"a,b,c, got '{words}'."
+    )
+
+
+def _spell(choice: Any) -> str:
+    if isinstance(choice, str):
+        return choice
+    if isinstance(choice, tuple) and len(choice) == 2:
+        return f"{choice[0]:g}:{choice[1]:g}"
+    if isinstance(choice, list | tuple | np.ndarray):
+        return ",".join(f"{value:g}" for value in choice)
+    return str(choice)
+
+
 def _check_finite(name: str, samples: range, frames: np.ndarray) -> None:
     good = np.isfinite(frames).reshape(*frames.shape[:2], -1).all(axis=2)
     if not good.all():
@@ -292,19 +396,9 @@ class _Shards:
     @contextmanager
     def locked(self, overwrite: bool) -> Iterator[None]:
         """Hold the folder of shards alone, and check that it is about the same data."""
-        import fcntl
-
-        self.folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ValueError(f"another process is making {self.path} now.") from None
+        with hold_alone(self.folder, f"another process is making {self.path} now."):
             self._begin(overwrite)
             yield
-        finally:
-            os.close(handle)
 
     def _begin(self, overwrite: bool) -> None:
         plan = self.folder / "card.json"
@@ -364,7 +458,7 @@ class _Shards:
             (self._read(start, stop)[0], self.checked[start][0]) for start, stop in self._ranges()
         )
         whole = self.folder / "whole.h5"
-        write_native(whole, self.card, blocks)
+        write_native(whole, self.card, blocks, conditions=draw_conditions(self.card))
         replace(whole, self.path)
         return sum(seconds for _, seconds in self.checked.values())
 

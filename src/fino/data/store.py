@@ -25,6 +25,7 @@ import h5py
 import numpy as np
 
 from fino.data.card import Card
+from fino.data.conditions import Conditions
 from fino.data.dataset import Dataset, sample_digest
 from fino.data.frames import FieldFrames, Frames, PairFrames
 from fino.durable import whole_file, write_whole
@@ -74,7 +75,7 @@ def save(data: Dataset, path: str | Path, overwrite: bool = False) -> Dataset:
     )
     target.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(target) as temporary:
-        write_native(temporary, data.card, blocks, data.labels)
+        write_native(temporary, data.card, blocks, data.labels, data.kept_conditions())
     write_cards(target, data.card)
     return read_native(target)
 
@@ -86,7 +87,11 @@ def write_cards(path: Path, card: Card) -> None:
 
 
 def write_native(
-    path: Path, card: Card, blocks: Iterable[Block], labels: tuple[str, ...] = ()
+    path: Path,
+    card: Card,
+    blocks: Iterable[Block],
+    labels: tuple[str, ...] = (),
+    conditions: Conditions | None = None,
 ) -> str:
     """Write blocks (b, t, c, *space) of consecutive samples as one file; returns its hash.
 
@@ -94,10 +99,11 @@ def write_native(
     The newer file format guards the file's own structure with checksums; only the card and the
     arrays are needed to read it back.
     """
-    card = card.changed(cost=None)
+    card, conditions = card.changed(cost=None), conditions or Conditions()
     digests = np.zeros((card.samples, 32), dtype=np.uint8)
     with h5py.File(path, "w", libver=("v110", "v110"), userblock_size=_GREETING_ROOM) as file:
         _write_frame(file, card)
+        _write_conditions(file, card, conditions)
         inputs, outputs = _create_fields(file, card)
         filled = 0
         for block, known in blocks:
@@ -106,13 +112,18 @@ def write_native(
                 array[place] = block[:, 1:, channel] if card.steady else block[:, :, channel]
             for channel, array in enumerate(inputs):
                 array[place] = block[:, 0, channel]
-            sums = known or [sample_digest(sample) for sample in block]
+            if conditions or known is None:
+                known = [
+                    sample_digest(sample, *conditions.digest_arrays(filled + row))
+                    for row, sample in enumerate(block)
+                ]
+            sums = known
             digests[place] = np.frombuffer(b"".join(sums), dtype=np.uint8).reshape(-1, 32)
             filled += len(block)
         if filled != card.samples:
             raise ValueError(f"{card.samples} samples were promised but {filled} were written.")
         recorded = hashlib.sha256(digests.tobytes()).hexdigest()
-        _array(file.create_group("fino"), "sample_sha256", digests)
+        _array(file.require_group("fino"), "sample_sha256", digests)
         words = {"card": card.to_json(), "hash": recorded, "labels": json.dumps(labels)}
         file.attrs["layout"] = _LAYOUT
         for name, text in {**words, "seal": _seal(words)}.items():
@@ -140,6 +151,57 @@ def _write_frame(file: h5py.File, card: Card) -> None:
     _write_dimensions(file.create_group("dimensions"), card)
     _write_boundaries(file.create_group("boundary_conditions"), card)
     _write_scalars(file.create_group("scalars"), card, numbers)
+
+
+def _write_conditions(file: h5py.File, card: Card, conditions: Conditions) -> None:
+    """Parameters and known fields where The Well's readers look for them, the rest beside."""
+    scalars, fields = file["scalars"], file.require_group("t0_fields")
+    for name, (kind, place) in _places(card).items():
+        array = getattr(conditions, kind)
+        if array is None:
+            raise ValueError(f"the card names {kind} that the data do not have.")
+        if place is None:
+            _array(file.require_group("fino"), name, array.astype(array.dtype.newbyteorder("<")))
+            continue
+        values = np.take(array, place, axis=_CHANNEL[kind]).astype("<f4")
+        group = scalars if kind in ("parameters", "signals") else fields
+        moves = kind in ("signals", "forcing")
+        _array(group, name, values, sample_varying=len(values) > 1, time_varying=moves)
+    if conditions.lengths is not None:
+        _array(file.require_group("fino"), "lengths", conditions.lengths.astype("<i8"))
+
+
+#: The axis of an array that its names count.
+_CHANNEL = {"parameters": 1, "signals": 2, "known": 1, "forcing": 2}
+
+
+def _places(card: Card) -> dict[str, tuple[str, int | None]]:
+    """Where everything beside the fields goes: name → (kind, place among its kind)."""
+    found: dict[str, tuple[str, int | None]] = {}
+    kinds = {"parameters": tuple(card.varying), "signals": card.signals}
+    kinds |= {"known": card.known, "forcing": card.forcing}
+    for kind, names in kinds.items():
+        found |= {name: (kind, place) for place, name in enumerate(names)}
+    if card.walls is not None:
+        found["mask"] = ("mask", None)
+    return found
+
+
+def _read_conditions(file: h5py.File, card: Card) -> Conditions:
+    """The way back from `_write_conditions`."""
+    found: dict[str, Any] = {}
+    columns: dict[str, list[np.ndarray]] = {}
+    for name, (kind, place) in _places(card).items():
+        if place is None:
+            found[kind] = np.asarray(file["fino"][name]).astype(bool)
+            continue
+        group = file["scalars"] if kind in ("parameters", "signals") else file["t0_fields"]
+        columns.setdefault(kind, []).append(np.asarray(group[name]))
+    for kind, arrays in columns.items():
+        found[kind] = np.stack(arrays, axis=_CHANNEL[kind])
+    if "lengths" in file["fino"]:
+        found["lengths"] = np.asarray(file["fino"]["lengths"])
+    return Conditions(**found)
 
 
 def _write_dimensions(group: Any, card: Card) -> None:
@@ -170,16 +232,16 @@ def _write_scalars(group: Any, card: Card, numbers: dict[str, float]) -> None:
     # The Well's loader keeps scalars and fields under one roof: names must differ.
     taken = {*card.fields, *card.inputs}
     names = {key: f"{key}_parameter" if key in taken else key for key in numbers}
-    _texts(group, "field_names", list(names.values()))
+    _texts(group, "field_names", [*names.values(), *card.varying, *card.signals])
     for key, name in names.items():
         _array(group, name, np.float32(numbers[key]), sample_varying=False, time_varying=False)
 
 
 def _create_fields(file: h5py.File, card: Card) -> tuple[list[Any], list[Any]]:
     """Empty arrays for every channel, laid out at once: inputs (steady data only), outputs."""
-    group = file.create_group("t0_fields")
+    group = file.require_group("t0_fields")
     inputs = _input_names(card) if card.steady else ()
-    _texts(group, "field_names", [*inputs, *card.fields])
+    _texts(group, "field_names", [*inputs, *card.fields, *card.known, *card.forcing])
     frames = 1 if card.steady else card.frames
     space = (True,) * len(card.points)
     constants, varying = [], []
@@ -255,12 +317,14 @@ def read_native(path: str | Path) -> Dataset:
                 for name in _input_names(card)
             )
             arrays = PairFrames(inputs, tuple(array[:, 0] for array in outputs))
+        conditions = _read_conditions(file, card)
     return Dataset(
         _with_cost(card, source),
-        _CheckedFrames(arrays, digests, source),
+        _CheckedFrames(arrays, digests, source, conditions),
         path=source,
         labels=tuple(json.loads(words["labels"])),
         recorded_hash=recorded,
+        conditions=conditions,
     )
 
 
@@ -313,6 +377,7 @@ class _CheckedFrames:
     frames: Frames
     digests: np.ndarray
     path: Path
+    conditions: Conditions
     seen: set[int] = field(default_factory=set)
 
     @property
@@ -329,7 +394,8 @@ class _CheckedFrames:
     def _check(self, sample: int) -> None:
         everything = (slice(None),) * (len(self.shape) - 3)
         whole = self.frames.read([sample], slice(None), everything)[0]
-        if sample_digest(whole) != self.digests[sample].tobytes():
+        beside = self.conditions.digest_arrays(sample)
+        if sample_digest(whole, *beside) != self.digests[sample].tobytes():
             raise ValueError(
                 f"{self.path} is damaged: sample {sample} does not match its checksum. "
                 "Make or fetch the file again."

@@ -18,7 +18,7 @@ the first frame of the trajectory; evaluation uses that.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Protocol
 
@@ -188,8 +188,8 @@ class TrainingMean:
 class Solver:
     """The problem's own classical solver, started from the data on the data's own grid.
 
-    `seconds` is the wall time that one predicted frame of one trajectory took, known after the
-    first prediction.
+    `varying` names the parameters that differ from trajectory to trajectory.  `seconds` is the
+    wall time that one predicted frame of one trajectory took, known after the first prediction.
     """
 
     title: ClassVar[str] = "the problem's own solver on the data's grid"
@@ -200,6 +200,7 @@ class Solver:
     steady: bool
     seed: int
     others: tuple[int, ...]
+    varying: tuple[str, ...] = ()
     history: int = 1
     seconds: float | None = field(default=None, compare=False)
     _warm: bool = field(default=False, repr=False, compare=False)
@@ -218,6 +219,7 @@ class Solver:
                 steady=data.steady,
                 seed=card.seed or 0,
                 others=data.train.samples[:_STARTS],
+                varying=tuple(card.varying),
             )
             baseline.first_state(_numbers(data.train.read([0], 0, 1)[:, 0]))
         except ValueError:
@@ -234,8 +236,26 @@ class Solver:
             )
         return self.trajectory(history[:, -1:], 1)[:, 0]
 
-    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
-        """(b, K, c, *space) from the first frame on → (b, steps, c, *space)"""
+    def trajectory(
+        self, history: Trajectory, steps: int, parameters: Tensor | None = None
+    ) -> Trajectory:
+        """(b, K, c, *space) from the first frame on → (b, steps, c, *space)
+
+        `parameters` (b, p) are those of each trajectory, where they differ.
+        """
+        if not self.varying:
+            return self._solve(history, steps)
+        if parameters is None:
+            raise ValueError(f"The solver needs {', '.join(self.varying)} of each trajectory.")
+        rows = []
+        for row, theta in zip(history.split(1), parameters.tolist(), strict=True):
+            own = dict(zip(self.varying, theta, strict=True))
+            solver = replace(self, problem=self.problem.changed(**own), varying=())
+            rows.append(solver._solve(row, steps))
+            self.seconds = solver.seconds
+        return torch.cat(rows)
+
+    def _solve(self, history: Trajectory, steps: int) -> Trajectory:
         shown = history.shape[1]
         state = self.problem.state(self.grid, _numbers(history[:, -1]))
         repeated = 0

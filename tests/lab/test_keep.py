@@ -1,4 +1,4 @@
-"""Kept scores: short files in the package from which the tables can be printed anywhere."""
+"""Kept scores: short files from which the tables can be printed without the runs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from dataclasses import replace
 import pytest
 
 from fino.metrics.scores import Scores
-from lab import saved
+from lab import keep as module
 from lab.app import app
-from lab.saved import (
+from lab.keep import (
     RESULTS,
     SHIPPED,
-    comparisons,
-    comparisons_of,
-    families,
-    keep,
+    compare_cases,
+    compare_kept,
+    group_seeds,
+    keep_folder,
+    load_kept,
 )
 
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """An empty folder instead of the package's own."""
-    monkeypatch.setattr(saved, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
     return tmp_path / "results"
 
 
@@ -44,7 +45,7 @@ def reseeded(scores, seed, factor):
 
 
 def test_a_folder_of_runs_is_kept_by_task_and_case(finished, results):
-    written = keep(finished)
+    written = keep_folder(finished)
     assert [f"{p.parent.name}/{p.name}" for p in written] == [
         "advection/fino.json",
         "advection/fno.json",
@@ -64,15 +65,15 @@ def test_a_command_travels_without_the_folders_of_its_machine(finished):
 
 
 def test_keeping_again_gives_the_same_bytes(finished, results):
-    before = [path.read_bytes() for path in keep(finished)]
-    assert before == [path.read_bytes() for path in keep(finished)]
+    before = [path.read_bytes() for path in keep_folder(finished)]
+    assert before == [path.read_bytes() for path in keep_folder(finished)]
 
 
 def test_a_single_run_is_kept_under_a_name_that_is_given(finished, results):
-    (path,) = keep(finished / "fno", task="ablation-blocks", case="fno-wide")
+    (path,) = keep_folder(finished / "fno", task="ablation-blocks", case="fno-wide")
     assert path == results / "ablation-blocks" / "fno-wide.json"
-    assert saved.saved() == {}
-    assert list(saved.saved("ablation-")) == ["ablation-blocks"]
+    assert load_kept() == {}
+    assert list(load_kept("ablation-")) == ["ablation-blocks"]
 
 
 @pytest.mark.parametrize(
@@ -93,15 +94,15 @@ def test_mistakes_are_answered_with_one_line(finished, results, words, message, 
 
 
 def test_long_scores_lose_their_spectra(finished, results, monkeypatch):
-    monkeypatch.setattr(saved, "_LARGEST", 2000)
-    kept = Scores.load(keep(finished)[0])
+    monkeypatch.setattr(module, "_LARGEST", 2000)
+    kept = Scores.load(keep_folder(finished)[0])
     assert kept.spectra["fields"] == {} and kept.over_time["nrmse"]["model"]
 
 
 def test_seeds_of_a_case_are_one_row(finished):
     first, rival = Scores.load(finished / "fino"), Scores.load(finished / "fno")
     cases = {"fino": first, "fino-seed-1": reseeded(first, 1, 1.2), "fno": rival}
-    (joined,) = comparisons_of(cases)
+    (joined,) = compare_cases(cases)
     assert [(row.name, row.runs) for row in joined.rows] == [("fino", 2), ("fno", 1)]
     assert joined.rows[0].values["nrmse"].mean == pytest.approx(1.1 * first["nrmse"].value)
     assert joined.baselines
@@ -110,11 +111,11 @@ def test_seeds_of_a_case_are_one_row(finished):
 def test_cases_on_other_data_stand_in_a_table_of_their_own(finished):
     first, rival = Scores.load(finished / "fino"), Scores.load(finished / "fno")
     other = replace(rival, data={**rival.data, "sha256": "other"})
-    assert len(comparisons_of({"fino": first, "fno": other})) == 2
+    assert len(compare_cases({"fino": first, "fno": other})) == 2
 
 
-def test_families_put_fino_first():
-    assert families(["a", "fino-seed-0", "fino-seed-10", "fno"]) == {
+def test_groups_of_seeds_put_fino_first():
+    assert group_seeds(["a", "fino-seed-0", "fino-seed-10", "fno"]) == {
         "fino": ["fino-seed-0", "fino-seed-10"],
         "a": ["a"],
         "fno": ["fno"],
@@ -125,12 +126,12 @@ def test_an_ablation_is_kept_with_the_name_of_its_data(finished, results, tmp_pa
     copied = shutil.copytree(finished, tmp_path / "copy")
     recipe = json.loads((copied / "recipe.json").read_text())
     (copied / "recipe.json").write_text(json.dumps({**recipe, "name": "ablation-gate"}))
-    assert keep(copied)[0].parent.name == "ablation-gate-advection"
+    assert keep_folder(copied)[0].parent.name == "ablation-gate-advection"
 
 
 def test_the_shipped_model_stands_beside_the_others(finished, results, shipped):
-    keep(finished)
-    ((joined,),) = comparisons().values()
+    keep_folder(finished)
+    ((joined,),) = compare_kept().values()
     assert [row.name for row in joined.rows] == ["fino", SHIPPED, "fno"]
 
 
@@ -150,14 +151,14 @@ def test_compare_prints_the_kept_scores_beside_the_paper(finished, results, weig
 
 
 def test_a_damaged_file_is_named(finished, results, weights_folder):
-    path = keep(finished)[0]
+    path = keep_folder(finished)[0]
     path.write_text("{")
     with pytest.raises(ValueError, match=r"advection/fino.json is damaged"):
-        comparisons()
+        compare_kept()
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*/*.json")) or [None])
-def test_every_file_in_the_package_can_be_read_and_is_short(path):
+def test_every_kept_file_can_be_read_and_is_short(path):
     if path is None:
         assert not list(RESULTS.glob("*/*.json"))
         return

@@ -1,12 +1,12 @@
-"""The scores of every compared run, kept with the package: results/TASK/CASE.json.
+"""`python -m lab keep`: the scores of every compared run, kept as lab/results/TASK/CASE.json.
 
-    keep("runs/laptop-advection")          → results/advection/fino.json, fno.json, unet.json
-    comparisons()                          → one comparison for each task, seeds brought together
+    keep_folder("runs/laptop-advection")   → results/advection/fino.json, fno.json, unet.json
+    compare_kept()                         → one comparison for each task, its seeds in one row
 
-So the tables of the results can be printed anywhere, without the runs.  A case is the name of a
-run in its recipe's folder; fino, fino-seed-1 and fino-seed-2 are three seeds of one row.  Tasks
-that begin with `ablation-`, `horizon-`, `short-` (a twentieth of the budget) or `retuned-` (judged
-as the retuned FNO was) are kept in the same way and stand in tables of their own.
+The tables of the results can then be printed without the runs.  A case is the name of a run in
+its recipe's folder; fino, fino-seed-1 and fino-seed-2 are three seeds of one row.  Tasks whose
+names begin with `ablation-`, `horizon-`, `short-` (a twentieth of the budget) or `retuned-` (the
+protocol of the retuned FNO) have tables of their own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fino.cli.console import say, say_json
 from fino.durable import write_whole
 from fino.evaluation.compare import Comparison, Row, compare
 from fino.metrics.scores import Scores
@@ -29,13 +30,14 @@ __all__ = [
     "RESULTS",
     "SHIPPED",
     "TASKS",
-    "comparisons",
-    "comparisons_of",
-    "families",
+    "compare_cases",
+    "compare_kept",
+    "group_seeds",
     "keep",
+    "keep_folder",
     "keep_scores",
-    "saved",
-    "shipped_scores",
+    "load_kept",
+    "load_shipped",
 ]
 
 #: Where they are kept.
@@ -62,8 +64,42 @@ _DIGITS = 6
 _NAME = re.compile(r"[A-Za-z0-9.]+(-[A-Za-z0-9.]+)*")
 
 
-def keep(folder: str | Path, task: str | None = None, case: str | None = None) -> list[Path]:
-    """Keep the scores of a `fino run` folder, or of one run; says which files were written.
+def keep(
+    *folders: Path,
+    task: str | None = None,
+    case: str | None = None,
+    json: bool = False,
+) -> None:
+    """Keep scores: `python -m lab keep runs/laptop-*`.
+
+    Writes lab/results/TASK/CASE.json for every run that has scores.  `python -m lab compare` and
+    `python -m lab results` read them.
+
+    Parameters
+    ----------
+    folders
+        Folders that `fino run` filled, or single runs.
+    task
+        The task, if it is not the recipe's name without `laptop-`, or with the data's name
+        after `ablation-…`.
+    case
+        The case of a single run, if it is not the folder's name.
+    json
+        Print the written files as JSON.
+    """
+    if not folders:
+        raise ValueError("keep should be given folders, such as runs/laptop-*.")
+    written = [path for folder in folders for path in keep_folder(folder, task, case)]
+    if json:
+        say_json([str(path) for path in written])
+        return
+    for path in written:
+        say(f"{path.parent.name}/{path.name}: {path.stat().st_size / 1e3:.0f} kB")
+    say("Next: python -m lab results")
+
+
+def keep_folder(folder: str | Path, task: str | None = None, case: str | None = None) -> list[Path]:
+    """Keep the scores of a `fino run` folder, or of one run; returns the files written.
 
     The task is the recipe's name without `laptop-`, and with its data's name if it is an
     ablation; the case is the run's own name.
@@ -87,7 +123,7 @@ def keep(folder: str | Path, task: str | None = None, case: str | None = None) -
 
 
 def keep_scores(scores: Scores, task: str, case: str) -> Path:
-    """Write scores to results/TASK/CASE.json, short enough to travel with the package."""
+    """Write scores to results/TASK/CASE.json in a short form."""
     for word in (task, case):
         if not _NAME.fullmatch(word):
             raise ValueError(f"a name should be letters, digits, dots and dashes, got '{word}'.")
@@ -101,7 +137,7 @@ def keep_scores(scores: Scores, task: str, case: str) -> Path:
     return path
 
 
-def saved(beginning: str = "") -> dict[str, dict[str, Scores]]:
+def load_kept(beginning: str = "") -> dict[str, dict[str, Scores]]:
     """Everything that is kept, task → case → scores; the paper's tasks first, in its order.
 
     `beginning` takes the tasks whose names begin with it; without, the paper's alone are taken.
@@ -114,7 +150,7 @@ def saved(beginning: str = "") -> dict[str, dict[str, Scores]]:
     return {task: _cases(task) for task in wanted}
 
 
-def families(cases: Iterable[str]) -> dict[str, list[str]]:
+def group_seeds(cases: Iterable[str]) -> dict[str, list[str]]:
     """fino-seed-0, fino-seed-1, fno → fino: both of them, fno: itself; FINO first."""
     found: dict[str, list[str]] = {}
     for case in cases:
@@ -122,26 +158,26 @@ def families(cases: Iterable[str]) -> dict[str, list[str]]:
     return dict(sorted(found.items(), key=lambda item: (not item[0].startswith("fino"), item[0])))
 
 
-def shipped_scores() -> dict[str, Scores]:
+def load_shipped() -> dict[str, Scores]:
     """The scores of the shipped models of the paper's tasks, in its order."""
     found = {task: PRETRAINED[task].scores for task in TASKS if task in PRETRAINED}
     return {task: scores for task, scores in found.items() if scores is not None}
 
 
-def comparisons() -> dict[str, tuple[Comparison, ...]]:
+def compare_kept() -> dict[str, tuple[Comparison, ...]]:
     """The kept scores of the paper's tasks as comparisons, the shipped models among them."""
-    kept, models = saved(), shipped_scores()
+    kept, models = load_kept(), load_shipped()
     found = {}
     for task in TASKS:
         cases = dict(kept.get(task, {}))
         if task in models:
             cases[SHIPPED] = models[task]
         if cases:
-            found[task] = comparisons_of(cases)
+            found[task] = compare_cases(cases)
     return found
 
 
-def comparisons_of(cases: Mapping[str, Scores]) -> tuple[Comparison, ...]:
+def compare_cases(cases: Mapping[str, Scores]) -> tuple[Comparison, ...]:
     """One comparison for each data set that the cases were scored on, rows named by case."""
     together: dict[str, dict[str, Scores]] = {}
     for case, scores in cases.items():
@@ -151,7 +187,7 @@ def comparisons_of(cases: Mapping[str, Scores]) -> tuple[Comparison, ...]:
     for group in together.values():
         (joined,) = compare(list(group.values()))
         rows: list[Row] = []
-        for name, members in families(group).items():
+        for name, members in group_seeds(group).items():
             alike = compare([group[member] for member in members])[0].rows
             # Seeds that differ in more than the seed are rows of their own, under full names.
             rows += [replace(alike[0], name=name)] if len(alike) == 1 else alike

@@ -1,14 +1,50 @@
-"""Our rows beside the paper's numbers, in one table."""
+"""`python -m lab compare`: runs, or all kept scores, beside the paper's numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from fino.cli.console import show_table
 from fino.evaluation.compare import Comparison, Row
-from fino.report.tables import METRICS_SHOWN, Cell, Table, labelled, spread_cell
+from fino.evaluation.compare import compare as compare_runs
+from fino.metrics import metric_named
+from fino.report.tables import METRICS_SHOWN, Cell, Table, labelled, rendered, spread_cell
+from lab.keep import compare_kept
 from lab.paper import AUDIT, DIFFERS, READS_AS, TASKS, numbers, task_of
 
-__all__ = ["beside_paper"]
+__all__ = ["beside_paper", "compare"]
+
+
+def compare(
+    *runs: Path,
+    metrics: tuple[str, ...] = ("rmse", "nrmse"),
+    format: str = "text",
+) -> None:
+    """Our numbers beside the paper's: `python -m lab compare`.
+
+    Parameters
+    ----------
+    runs
+        Folders that were evaluated, or their scores.json; all kept scores if none is given.
+    metrics
+        A metric to show; may be repeated.
+    format
+        text, markdown, csv, latex or json.
+    """
+    for name in metrics:
+        metric_named(name)
+    kept = [result for results in compare_kept().values() for result in results]
+    if not runs and not kept:
+        raise ValueError("compare should be given runs: no scores are kept in lab/results.")
+    brief = format == "text"
+    results = compare_runs(runs) if runs else kept
+    tables = [beside_paper(r, metrics, intervals=not brief, budgets=not runs) for r in results]
+    if not brief:
+        print(rendered(tables, format))
+        return
+    for one in tables:
+        show_table(one)
 
 
 def beside_paper(
@@ -25,8 +61,7 @@ def beside_paper(
     task = task_of(result.task)
     if task is None:
         raise ValueError(
-            f"The paper has no task '{result.task}': it has {', '.join(TASKS)}. "
-            f"Compare without --paper."
+            f"The paper has no task '{result.task}': it has {', '.join(TASKS)}. Use `fino compare`."
         )
     entries = [*numbers(task), *(e for e in AUDIT if e.task == task)]
     shown = [m for m in metrics if m in result.metrics or any(e.metric == m for e in entries)]
@@ -48,7 +83,8 @@ def beside_paper(
     for (name, kind), values in sources.items():
         printed = (Cell(f"{values[m]:g}", values[m]) if m in values else Cell("–") for m in shown)
         cells.append((Cell(f"{name} †"), Cell(kind), *printed, *[Cell("–")] * (2 * budgets)))
-    tables = sorted({e.table for e in numbers(task) if e.metric in shown})
+    read = {e: READS_AS.get((task, e.metric), e.metric) for e in numbers(task)}
+    tables = sorted({entry.table for entry, metric in read.items() if metric in shown})
     notes = (
         f"† other data than ours: {DIFFERS[task]}.",
         f"The paper's numbers: {', '.join(tables)}, in PDEBench's convention (its sums over "

@@ -1,7 +1,4 @@
-"""Build docs/results.md and its figures from what is kept in the package.
-
-write_results("docs/results.md")     → docs/results.md, docs/figures/results-*.png
-"""
+"""`python -m lab results`: docs/results.md and its figures from the kept scores."""
 
 from __future__ import annotations
 
@@ -11,45 +8,66 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from fino.cli.console import progress, say, say_json
 from fino.metrics.scores import Scores
 from fino.report.page import scene_of
 from fino.report.scene import Scene
 from fino.training.run import PRETRAINED
-from lab.results_figures import (
-    Dot,
-    error_and_cost,
-    errors_over_time,
-    field_panels,
-    save_small,
-)
+from lab.keep import TASKS, group_seeds, load_kept, load_shipped
+from lab.results_figures import Dot, error_and_cost, errors_over_time, field_panels, save_small
 from lab.results_page import results_page, spans
-from lab.saved import TASKS, families, saved, shipped_scores
-from lab.standing import (
-    Standing,
-    lowest_baseline,
-    mean_curve,
-    standings,
-    with_shipped,
-)
+from lab.standing import Standing, lowest_baseline, mean_curve, standings, with_shipped
 
-__all__ = ["write_results"]
+__all__ = ["results", "write_results"]
 
 Tasks = Mapping[str, Mapping[str, Scores]]
 Progress = Callable[[float], None]
 
 
-def write_results(
-    out: str | Path, climate: str | Path | None = None, progress: Progress | None = None
-) -> list[Path]:
-    """Write the page and its figures beside it; says which files were written.
+def results(
+    *,
+    out: Path = Path("docs/results.md"),
+    climate: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Build the page: `python -m lab results`.
 
-    `climate` is a folder with the weather maps, for the picture of the fields.
+    Tables, sentences and figures from the kept scores and the shipped models, about a minute.
+
+    Parameters
+    ----------
+    out
+        The page; its figures go into a folder beside it.
+    climate
+        The folder with the weather maps, to draw the picture of the fields again.
+    json
+        Print the written files as JSON.
+    """
+    with progress("solving test samples", quiet=json) as show:
+        written = write_results(out, climate, show)
+    if json:
+        say_json([str(path) for path in written])
+        return
+    for path in written:
+        say(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+
+
+def write_results(
+    out: str | Path, climate: str | Path | None = None, show: Progress | None = None
+) -> list[Path]:
+    """Write the page and its figures beside it; returns them.
+
+    `climate` is a folder with the weather maps.  Without it a picture of the fields that is there
+    already stays as it is, because it may show them.
     """
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    tasks, models, horizons = saved(), shipped_scores(), saved("horizon-")
+    tasks, models, horizons = load_kept(), load_shipped(), load_kept("horizon-")
+    figures = out.parent / "figures"
+    fields = figures / "results-fields.png"
+    stays = climate is None and "climate" in models and fields.is_file()
     drawings: dict[str, Figure] = {}
-    scenes = _scenes(models, climate, progress)
+    scenes = {} if stays else _scenes(models, climate, show)
     if scenes:
         drawings["fields"] = field_panels(scenes)
     if tasks:
@@ -58,46 +76,43 @@ def write_results(
         drawings["over-time"] = errors_over_time({t: _series(c) for t, c in moving.items()})
     if horizons:
         drawings["horizon"] = _far(horizons, tasks)
-    written = {
-        name: save_small(figure, out.parent / "figures" / f"results-{name}.png")
-        for name, figure in drawings.items()
-    }
+    written = {"fields": fields} if stays else {}
+    for name, figure in drawings.items():
+        written[name] = save_small(figure, figures / f"results-{name}.png")
     places = {name: f"figures/{path.name}" for name, path in written.items()}
     short, audited = _without("short-"), _without("retuned-")
-    page = results_page(tasks, models, saved("ablation-"), horizons, short, audited, places)
+    page = results_page(tasks, models, load_kept("ablation-"), horizons, short, audited, places)
     out.write_text(page, encoding="utf-8")
+    if show:
+        show(1.0)
     return [out, *written.values()]
 
 
 def _without(beginning: str) -> Tasks:
     """What is kept under names with this beginning, by the paper's names."""
-    return {task.removeprefix(beginning): cases for task, cases in saved(beginning).items()}
+    return {task.removeprefix(beginning): cases for task, cases in load_kept(beginning).items()}
 
 
 def _scenes(
-    models: Mapping[str, Scores], climate: str | Path | None, progress: Progress | None
+    models: Mapping[str, Scores], climate: str | Path | None, show: Progress | None
 ) -> dict[str, Scene]:
     """One test sample of each shipped model, solved again; measured data only if given."""
     found = {}
-    # Measured data first: a wrong folder should be told before minutes of solving.
+    # Measured data first: a wrong folder is then found before minutes of solving.
     for number, task in enumerate(sorted(models, key=lambda task: task != "climate")):
-        try:
-            run = PRETRAINED[task]
-            given = climate if task == "climate" else None
-            run = run.with_data(run.test_data(samples=1) if given is None else given)
-        except ValueError:
-            if task != "climate" or climate is not None:
-                raise
-            continue
-        found[task] = scene_of(run)
-        if progress:
-            progress((number + 1) / len(models))
+        run = PRETRAINED[task]
+        if task != "climate":
+            found[task] = scene_of(run.with_data(run.test_data(samples=1)))
+        elif climate is not None:
+            found[task] = scene_of(run.with_data(climate))
+        if show:
+            show((number + 1) / len(models))
     return {task: found[task] for task in models if task in found}
 
 
 def _pareto(tasks: Tasks, models: Mapping[str, Scores]) -> Figure:
     panels, baselines = {}, {}
-    judged = with_shipped(tasks, models)
+    beside = with_shipped(tasks, models)
     for task in TASKS:
         cases = tasks.get(task, {})
         rows = standings(cases)
@@ -106,7 +121,7 @@ def _pareto(tasks: Tasks, models: Mapping[str, Scores]) -> Figure:
             (star,) = standings({"fino": models[task]}).values()
             dots += [_dot(star, shipped=True)] if _can_be_drawn(star) else []
         panels[task] = dots
-        lowest = lowest_baseline(judged.get(task, {}).values())
+        lowest = lowest_baseline(beside.get(task, {}).values())
         if lowest is not None:
             baselines[task] = (lowest[0], lowest[1].value)
     return error_and_cost(panels, baselines)
@@ -132,9 +147,8 @@ def _series(
     """Each model, its seeds averaged as in the tables, then the baselines of the first case."""
     first = next(iter(cases.values()))
     alike = {name: s for name, s in cases.items() if s.data["steps"] == first.data["steps"]}
-    series = {
-        case: mean_curve([alike[name] for name in seeds]) for case, seeds in families(alike).items()
-    }
+    seeds = group_seeds(alike)
+    series = {case: mean_curve([alike[name] for name in names]) for case, names in seeds.items()}
     baselines = {n: v for n, v in first.over_time["nrmse"].items() if n != "model"}
     return first.over_time["time"], {**series, **baselines}
 
