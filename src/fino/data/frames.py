@@ -237,7 +237,4 @@ def explain(error: Exception) -> str:
 
 def _stack(parts: list[np.ndarray]) -> np.ndarray:
     """A fresh float32 array of the parts, never a view of the file."""
-    out = np.empty((len(parts), *parts[0].shape), dtype=np.float32)
-    for row, part in zip(out, parts, strict=True):
-        row[...] = part
-    return out
+    return np.stack(parts, dtype=np.float32, casting="unsafe")

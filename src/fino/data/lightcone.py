@@ -115,8 +115,10 @@ def _reach(lines: np.ndarray, periodic: bool) -> float:
         return 0.0
     depth = _depth(waves)
     moved, linear = _moved(waves, depth, 1)
-    lag = _lag(moved / points, lines.shape[1])
-    if lag > 1:
+    turn, lag = 2 * math.pi * (moved / points), 1
+    if turn < 0.1:
+        # A slow wave is followed over as many frames as it takes to turn visibly, but not around.
+        lag = int(np.clip(round(0.3 / max(turn, 1e-6)), 1, max(1, lines.shape[1] // 8)))
         moved, linear = _moved(waves, depth, lag)
     spread = _spread(waves, depth)
     # Waves move in proportion to time, smearing goes with its root: ask who wins in the long run.
@@ -135,12 +137,6 @@ def _depth(waves: np.ndarray) -> int:
             return 1
         left[depth] = np.median([rest for _, _, (_, _, rest) in _each(waves, depth, 1)])
     return 2 if left[1] > 1e-4 and left[2] < 0.02 * left[1] else 1
-
-
-def _lag(share: float, frames: int) -> int:
-    """Frames to look ahead so that a slow wave turns visibly, but not around."""
-    turn = 2 * math.pi * share
-    return int(np.clip(round(0.3 / max(turn, 1e-6)), 1, max(1, frames // 8))) if turn < 0.1 else 1
 
 
 def _moved(waves: np.ndarray, depth: int, lag: int) -> tuple[float, bool]:
