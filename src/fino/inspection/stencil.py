@@ -33,7 +33,6 @@ __all__ = [
     "AXES",
     "StencilReport",
     "chance_distance",
-    "classical_stencils",
     "moments",
     "name_terms",
     "nearest_classical",

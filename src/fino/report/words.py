@@ -23,7 +23,6 @@ __all__ = [
     "baseline_table",
     "cells",
     "counted",
-    "describe_light_cone",
     "describe_plan",
     "describe_question",
     "describe_reproduction",
@@ -34,7 +33,6 @@ __all__ = [
     "reach_bars",
     "reproduce_commands",
     "reproduction_table",
-    "train_command",
 ]
 
 #: Columns and rows.
