@@ -86,10 +86,7 @@ def from_array(
     card = Card(
         name=name,
         fields=("u",) if fields is None and array.shape[2] == 1 else names,
-        points=grid.points,
-        extent=grid.extent,
-        boundary=grid.boundary,
-        offset=grid.offset,
+        **vars(grid),
         dt=dt,
         frames=array.shape[1],
         samples=array.shape[0],
@@ -220,9 +217,7 @@ def _plain(value: Any) -> Any:
 
 
 def _as_numpy(u: Any) -> np.ndarray:
-    if hasattr(u, "detach"):
-        u = u.detach().cpu().numpy()
-    array = np.asarray(u)
+    array = np.asarray(_plain(u))
     if array.dtype.kind not in "fiu":
         raise ValueError(f"the array should hold real numbers, got {array.dtype}.")
     with np.errstate(over="ignore"):

@@ -61,7 +61,9 @@ def read_climate(
     warm, heavy = _pair(warm, heavy, daily, periods)
     rows, columns, grid = _points(warm, points)
     pick = np.ix_(np.arange(len(warm.dates)), rows, columns)
-    numbers = np.stack([_kelvin(warm)[pick], _kilopascal(heavy)[pick]], axis=1)[:, :, None]
+    celsius = warm.units.lower().startswith(("degc", "c", "deg c", "°c"))
+    kelvin = warm.values + (273.15 if celsius else 0.0)
+    numbers = np.stack([kelvin[pick], _kilopascal(heavy)[pick]], axis=1)[:, :, None]
     labels = tuple(str(date)[: 10 if daily else 7] for date in warm.dates)
     card = _card(warm, heavy, grid, labels, _split(warm.dates, periods))
     return Dataset(card, ArrayFrames(numbers.astype(np.float32)), path=paths[0], labels=labels)
@@ -77,10 +79,7 @@ def _card(warm: Maps, heavy: Maps, grid: Grid, labels: tuple[str, ...], split: S
         fields=("pressure",),
         units=("kPa",),
         inputs=("temperature",),
-        points=grid.points,
-        extent=grid.extent,
-        boundary=grid.boundary,
-        offset=grid.offset,
+        **vars(grid),
         frames=2,
         samples=len(labels),
         steady=True,
@@ -131,8 +130,8 @@ def _is_leap_day(dates: np.ndarray) -> np.ndarray:
 
 def _periods(
     maps: Maps, daily: bool, train: Period | None, test: Period | None
-) -> dict[str, Period] | None:
-    """The months of each part; None if the maps have nothing to do with the usual ones."""
+) -> dict[str, Period]:
+    """The months of each part; none if the maps have nothing to do with the usual ones."""
     if train is not None and test is not None:
         for name, period in (("train", train), ("test", test)):
             if len(period) != 2 or _month(period[0]) > _month(period[1]):
@@ -144,30 +143,28 @@ def _periods(
     if not daily:
         first, last = maps.dates[0].astype("datetime64[M]"), usual["train"][1]
         if first > _month(last):
-            return None
+            return {}
         usual = {**usual, "train": (str(first), last)}
-    return usual if _within(maps.dates, (usual["train"][0], usual["test"][1])).any() else None
+    return usual if _within(maps.dates, (usual["train"][0], usual["test"][1])).any() else {}
 
 
-def _pair(
-    warm: Maps, heavy: Maps, daily: bool, periods: dict[str, Period] | None
-) -> tuple[Maps, Maps]:
+def _pair(warm: Maps, heavy: Maps, daily: bool, periods: dict[str, Period]) -> tuple[Maps, Maps]:
     """The maps of both quantities at the same dates, none missing within the periods.
 
     Every 29th of February is left out, as the paper's data have it.
     """
     both = []
-    for maps, quantity in ((warm, "temperature"), (heavy, "pressure")):
+    for maps in (warm, heavy):
         maps = maps.choose(~_is_leap_day(maps.dates)) if maps.is_daily else maps
         maps = maps.round_dates("D" if daily else "M")
         if periods:
             inside = [_within(maps.dates, period) for period in periods.values()]
             maps = maps.choose(np.any(inside, axis=0))
-        both.append((maps, quantity))
-    for maps, quantity in both:
-        for period in periods.values() if periods else ():
+        both.append(maps)
+    warm, heavy = both
+    for maps, quantity in ((warm, "temperature"), (heavy, "pressure")):
+        for period in periods.values():
             _refuse_gaps(maps.dates, quantity, daily, *period)
-    (warm, _), (heavy, _) = both
     if not np.array_equal(warm.dates, heavy.dates):
         lone = np.setxor1d(warm.dates, heavy.dates)[0]
         which = "pressure" if lone in warm.dates else "temperature"
@@ -179,24 +176,21 @@ def _refuse_gaps(dates: np.ndarray, quantity: str, daily: bool, first: str, last
     """Say which year or month is missing, and what to do."""
     wanted = np.arange(_month(first), _month(last) + 1)
     if daily:
-        begin, end = wanted[0].astype("datetime64[D]"), (wanted[-1] + 1).astype("datetime64[D]")
-        wanted = np.arange(begin, end)
+        wanted = np.arange(wanted[0], wanted[-1] + 1, dtype="datetime64[D]")
         wanted = wanted[~_is_leap_day(wanted)]
     gaps = np.setdiff1d(wanted, dates)
-    if not len(gaps):
-        return
-    year = gaps[0].astype("datetime64[Y]")
-    empty = year not in dates.astype("datetime64[Y]")
-    what = f"the year {year}" if empty else f"{gaps[0]}"
-    raise ValueError(
-        f"{quantity} lacks {what}; {first} to {last} are needed. Fetch the missing NOAA file, or "
-        "choose other periods with train=(first, last) and test=(first, last)."
-    )
+    if len(gaps):
+        year = gaps[0].astype("datetime64[Y]")
+        what = f"{gaps[0]}" if year in dates.astype("datetime64[Y]") else f"the year {year}"
+        raise ValueError(
+            f"{quantity} lacks {what}; {first} to {last} are needed. Fetch the missing NOAA file, "
+            "or choose other periods with train=(first, last) and test=(first, last)."
+        )
 
 
-def _split(dates: np.ndarray, periods: dict[str, Period] | None) -> Split:
+def _split(dates: np.ndarray, periods: dict[str, Period]) -> Split:
     """By period; the last tenth of the training time is kept for validation."""
-    if periods is None:
+    if not periods:
         return split_by_rule(len(dates))
     learn, test = (np.flatnonzero(_within(dates, periods[part])) for part in ("train", "test"))
     kept = len(learn) // 10
@@ -247,11 +241,6 @@ def _globe(latitude: np.ndarray, longitude: np.ndarray) -> Grid:
     if not np.isclose(abs(extents[1][1] - extents[1][0]), 360, atol=1e-2):
         raise ValueError("its longitudes should go around the globe.")
     return Grid((len(latitude), len(longitude)), tuple(extents), ("neumann", "periodic"))
-
-
-def _kelvin(maps: Maps) -> np.ndarray:
-    celsius = maps.units.lower().startswith(("degc", "c", "deg c", "°c"))
-    return maps.values + (273.15 if celsius else 0.0)
 
 
 def _kilopascal(maps: Maps) -> np.ndarray:

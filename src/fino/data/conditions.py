@@ -14,7 +14,7 @@ None of it is ever predicted or scored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,26 +107,17 @@ class Conditions:
         `times` begins with the newest frame of the history: forcing and signals are given from
         then on.
         """
-        from dataclasses import replace
-
         import torch
 
         def take(array: np.ndarray, *place: Any) -> torch.Tensor:
             rows = [array[(_row(array, i), *place)] for i in samples]
             return torch.from_numpy(np.stack(rows).astype(np.float32))
 
-        everything = slice(None)
-        found: dict[str, torch.Tensor] = {}
-        if self.parameters is not None:
-            found["parameters"] = take(self.parameters)
-        if self.signals is not None:
-            found["signals"] = take(self.signals, times)
-        if self.known is not None:
-            found["known"] = take(self.known, everything, *space)
-        if self.forcing is not None:
-            found["forcing"] = take(self.forcing, times, everything, *space)
-        if self.mask is not None:
-            found["mask"] = take(self.mask, *space).unsqueeze(1)
+        places = {"parameters": (), "signals": (times,), "known": (slice(None), *space)}
+        places |= {"forcing": (times, slice(None), *space), "mask": space}
+        found = {n: take(a, *places[n]) for n, a in self.arrays() if n in places}
+        if "mask" in found:
+            found["mask"] = found["mask"].unsqueeze(1)
         return replace(given, **found) if found else given
 
 

@@ -22,8 +22,8 @@ __all__ = [
     "FieldFrames",
     "Frames",
     "GuardedFrames",
-    "OneFrame",
     "PairFrames",
+    "Picked",
     "as_text",
     "as_texts",
     "explain",
@@ -115,8 +115,7 @@ class GuardedFrames:
         try:
             numbers = self.frames.read(samples, times, space)
         except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError) as error:
-            reason = " ".join(str(error).split())
-            raise ValueError(f"{self.path} is damaged: {reason}") from error
+            raise ValueError(f"{self.path} is damaged: {' '.join(str(error).split())}") from error
         good = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
         if not good.all():
             raise ValueError(
@@ -127,19 +126,24 @@ class GuardedFrames:
 
 
 @dataclass(frozen=True, eq=False)
-class OneFrame:
-    """The first frame of an array (sample, time, *space), as an array (sample, *space)."""
+class Picked:
+    """An array with some axes fixed, `before` right after the sample's and `after` at the end.
+
+    Picked(u, (0,)) is the first frame of u, Picked(v, (), (1,)) the second component of a vector.
+    """
 
     inner: Any
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
-        samples, _, *space = self.inner.shape
-        return (samples, *space)
+        samples, *rest = self.inner.shape
+        return (samples, *rest[len(self.before) : len(rest) - len(self.after)])
 
     def __getitem__(self, index: tuple[Any, ...]) -> np.ndarray:
-        sample, *space = index
-        return np.asarray(self.inner[(sample, 0, *space)])
+        sample, *rest = index
+        return np.asarray(self.inner[(sample, *self.before, *rest, *self.after)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,16 +160,9 @@ class _Chunked:
         return tuple(self.dataset.shape)
 
     def __getitem__(self, index: tuple[Any, ...]) -> np.ndarray:
-        slices = [part for part in index if isinstance(part, slice)]
         stretch = tuple(slice(p.start, p.stop) if isinstance(p, slice) else p for p in index)
-        strides = tuple(slice(None, None, part.step) for part in slices)
+        strides = tuple(slice(None, None, p.step) for p in index if isinstance(p, slice))
         return np.asarray(self.dataset[stretch])[strides]
-
-    def lies_within(self, end: int) -> bool:
-        """Whether every chunk that the index names is inside the file."""
-        places: list[int] = []
-        self.dataset.id.chunk_iter(lambda chunk: places.append(chunk.byte_offset + chunk.size))
-        return max(places, default=0) <= end
 
 
 def open_array(dataset: Any, path: Path) -> Any:
@@ -181,14 +178,14 @@ def open_array(dataset: Any, path: Path) -> Any:
     if place is not None:
         if place + size > end:
             raise ValueError("an array lies beyond the end of the file.")
-        whole = np.memmap(path, dtype=dataset.dtype, mode="r", offset=place, shape=shape)
-        return np.asarray(whole)
+        return np.asarray(np.memmap(path, dataset.dtype, mode="r", offset=place, shape=shape))
     if dataset.id.get_storage_size() * _TIGHTEST < size or dataset.chunks is None:
         raise ValueError(f"an array of shape {shape} does not fit in a file of {end} bytes.")
-    chunked = _Chunked(dataset)
-    if not chunked.lies_within(end):
+    ends: list[int] = []
+    dataset.id.chunk_iter(lambda chunk: ends.append(chunk.byte_offset + chunk.size))
+    if max(ends, default=0) > end:
         raise ValueError("a piece of an array lies beyond the end of the file.")
-    return chunked
+    return _Chunked(dataset)
 
 
 def read_line(owner: Any, name: str) -> np.ndarray | None:
@@ -240,7 +237,4 @@ def explain(error: Exception) -> str:
 
 def _stack(parts: list[np.ndarray]) -> np.ndarray:
     """A fresh float32 array of the parts, never a view of the file."""
-    out = np.empty((len(parts), *parts[0].shape), dtype=np.float32)
-    for row, part in zip(out, parts, strict=True):
-        row[...] = part
-    return out
+    return np.stack(parts, dtype=np.float32, casting="unsafe")

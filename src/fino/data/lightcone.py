@@ -42,6 +42,10 @@ _STRONG = 0.1
 _LINEAR = 1e-6
 _FASTEST_PLACE = 1.2
 
+#: The linear map of a wave from frame to frame: its eigenvalues, their shares of the energy, and
+#: the share that the map leaves unexplained.
+Fit = tuple[np.ndarray, np.ndarray, float]
+
 
 @dataclass(frozen=True)
 class LightCone:
@@ -111,8 +115,10 @@ def _reach(lines: np.ndarray, periodic: bool) -> float:
         return 0.0
     depth = _depth(waves)
     moved, linear = _moved(waves, depth, 1)
-    lag = _lag(moved / points, lines.shape[1])
-    if lag > 1:
+    turn, lag = 2 * math.pi * (moved / points), 1
+    if turn < 0.1:
+        # A slow wave is followed over as many frames as it takes to turn visibly, but not around.
+        lag = int(np.clip(round(0.3 / max(turn, 1e-6)), 1, max(1, lines.shape[1] // 8)))
         moved, linear = _moved(waves, depth, lag)
     spread = _spread(waves, depth)
     # Waves move in proportion to time, smearing goes with its root: ask who wins in the long run.
@@ -129,14 +135,8 @@ def _depth(waves: np.ndarray) -> int:
     for depth in (1, 2):
         if waves.shape[2] < 3 * depth:
             return 1
-        left[depth] = np.median([f.left for _, f in _each(waves, depth, 1)])
+        left[depth] = np.median([rest for _, _, (_, _, rest) in _each(waves, depth, 1)])
     return 2 if left[1] > 1e-4 and left[2] < 0.02 * left[1] else 1
-
-
-def _lag(share: float, frames: int) -> int:
-    """Frames to look ahead so that a slow wave turns visibly, but not around."""
-    turn = 2 * math.pi * share
-    return int(np.clip(round(0.3 / max(turn, 1e-6)), 1, max(1, frames // 8))) if turn < 0.1 else 1
 
 
 def _moved(waves: np.ndarray, depth: int, lag: int) -> tuple[float, bool]:
@@ -144,11 +144,11 @@ def _moved(waves: np.ndarray, depth: int, lag: int) -> tuple[float, bool]:
     points = 2 * len(waves)
     fastest: dict[int, float] = {}
     left = []
-    for (wave, sample), fit in _each(waves, depth, lag):
-        counts = (fit.share > _SHARE) & (np.abs(fit.values) > _KEPT)
-        turns = np.abs(np.angle(fit.values[counts])) / (2 * math.pi * wave)
+    for wave, sample, (values, share, rest) in _each(waves, depth, lag):
+        counts = (share > _SHARE) & (np.abs(values) > _KEPT)
+        turns = np.abs(np.angle(values[counts])) / (2 * math.pi * wave)
         fastest[sample] = max([fastest.get(sample, 0.0), *(turns * points / lag)])
-        left.append(fit.left)
+        left.append(rest)
     if not fastest:
         return 0.0, True
     speed = float(np.quantile(list(fastest.values()), 1 - _FASTER))
@@ -163,30 +163,22 @@ def _spread(waves: np.ndarray, depth: int) -> float:
         z = waves[wave - 1]
         if wave > len(waves) or not np.abs(z).max() > 1e-5 * np.abs(waves).max():
             continue
-        fit = _fit(z, depth, 1)
-        if fit.left < 0.5:
-            rates = -np.log(np.clip(np.abs(fit.values), 1e-6, None))
+        values, share, left = _fit(z, depth, 1)
+        if left < 0.5:
+            rates = -np.log(np.clip(np.abs(values), 1e-6, None))
             numbers.append((2 * math.pi * wave / points) ** 2)
-            decays.append(float((fit.share * rates).sum()))
+            decays.append(float((share * rates).sum()))
     if len(numbers) < 2:
         return 0.0
     slopes = (np.array(decays[1:]) - decays[0]) / (np.array(numbers[1:]) - numbers[0])
     return 2 * math.sqrt(2 * max(0.0, float(np.median(slopes))))
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """The linear map of one wave from frame to frame, by its eigenvalues."""
+def _each(waves: np.ndarray, depth: int, lag: int) -> list[tuple[int, int, Fit]]:
+    """(wave, trajectory, fit) for each trajectory of the two longest waves that matter.
 
-    values: np.ndarray
-    share: np.ndarray
-    left: float
-
-
-def _each(waves: np.ndarray, depth: int, lag: int) -> list[tuple[tuple[int, int], _Fit]]:
-    """A fit for each trajectory of the two longest waves that matter; the longer a wave, the
-    farther it can move before it is mistaken for another.  If frames are few, all trajectories
-    are fitted together.
+    The longer a wave, the farther it can move before it is mistaken for another.  If frames are
+    few, all trajectories are fitted together.
     """
     frames, channels = waves.shape[2:]
     energy = (np.abs(waves) ** 2).sum(axis=(2, 3))
@@ -196,15 +188,15 @@ def _each(waves: np.ndarray, depth: int, lag: int) -> list[tuple[tuple[int, int]
     fits = []
     for wave in longest:
         if not enough:
-            fits.append(((int(wave) + 1, 0), _fit(waves[wave], depth, lag)))
+            fits.append((int(wave) + 1, 0, _fit(waves[wave], depth, lag)))
             continue
         # A weak wave may be the echo of two others and run at their pace, not at its own.
         for i in np.flatnonzero(share[wave] > min(_STRONG, 0.5 * share[wave].max())):
-            fits.append(((int(wave) + 1, int(i)), _fit(waves[wave, i : i + 1], depth, lag)))
+            fits.append((int(wave) + 1, int(i), _fit(waves[wave, i : i + 1], depth, lag)))
     return fits
 
 
-def _fit(z: np.ndarray, depth: int, lag: int) -> _Fit:
+def _fit(z: np.ndarray, depth: int, lag: int) -> Fit:
     """Least squares over (sample, time, channel): the next frame from `depth` past ones."""
     _, frames, channels = z.shape
     rows = frames - depth * lag
@@ -221,4 +213,4 @@ def _fit(z: np.ndarray, depth: int, lag: int) -> _Fit:
     values, vectors = np.linalg.eig(whole)
     amplitudes = np.linalg.lstsq(vectors, x.T, rcond=None)[0]
     energy = (np.abs(vectors[:channels]) ** 2).sum(axis=0) * (np.abs(amplitudes) ** 2).mean(axis=1)
-    return _Fit(values, energy / max(float(energy.sum()), 1e-300), left)
+    return values, energy / max(float(energy.sum()), 1e-300), left

@@ -129,24 +129,15 @@ def _maps(path: Path, name: str, variable: _Variable, others: dict[str, _Variabl
     for dimension in known:
         if dimension not in others:
             raise ValueError(f"the coordinates '{dimension}' are missing.")
-    time, latitude, longitude = (others[dimension] for dimension in known)
-    lengths = [len(line.data) for line in (time, latitude, longitude)]
-    values = _unpack(name, variable).reshape(lengths)
-    dates = _dates(time)
+    latitude, longitude = (np.asarray(others[d].data, dtype=np.float64) for d in known[1:])
+    dates = _dates(others[known[0]])
+    values = _unpack(name, variable).reshape(len(dates), len(latitude), len(longitude))
     bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if bad.any():
         day = dates[int(np.argmax(bad))].astype("datetime64[D]")
         raise ValueError(f"'{name}' has missing values on {day}.")
-    return Maps(
-        name,
-        path,
-        values,
-        dates,
-        np.asarray(latitude.data, dtype=np.float64),
-        np.asarray(longitude.data, dtype=np.float64),
-        as_text(variable.attributes.get("units", "")).strip(),
-        as_text(variable.attributes.get("long_name", "")).strip(),
-    )
+    units, words = (as_text(variable.attributes.get(k, "")).strip() for k in ("units", "long_name"))
+    return Maps(name, path, values, dates, latitude, longitude, units, words)
 
 
 def _axis(dimension: str) -> str:
@@ -197,7 +188,7 @@ def _dates(time: _Variable) -> np.ndarray:
 
 
 def _read_new(path: Path) -> dict[str, _Variable]:
-    """The variables of a NetCDF 4 file."""
+    """The variables of a NetCDF 4 file; the lengths of its coordinates tell the axes apart."""
     found = {}
     with h5py.File(path, "r") as file:
         arrays = {
@@ -205,33 +196,19 @@ def _read_new(path: Path) -> dict[str, _Variable]:
             for name, dataset in file.items()
             if isinstance(dataset, h5py.Dataset) and dataset.dtype.kind in "iuf"
         }
-        for name, dataset in arrays.items():
-            if int(np.prod(dataset.shape, dtype=object)) > _MOST:
-                raise ValueError(
-                    f"'{name}' of shape {dataset.shape} is larger than a map series can be."
-                )
-        for name, dataset in arrays.items():
-            if dataset.ndim in (1, 3, 4):
-                names = _dimensions(file, dataset)
-                found[name] = _Variable(names, np.asarray(dataset), dict(dataset.attrs))
+        lengths = {name: array.shape[0] for name, array in arrays.items() if array.ndim == 1}
+        names = {_axis(name): name for name in lengths}
+        for name, array in arrays.items():
+            shape = array.shape
+            if int(np.prod(shape, dtype=object)) > _MOST:
+                raise ValueError(f"'{name}' of shape {shape} is larger than a map series can be.")
+            axes = {3: ("time", "lat", "lon"), 4: ("time", "level", "lat", "lon")}.get(len(shape))
+            dimensions = tuple(names.get(axis, axis) for axis in axes or (name,))
+            if any(lengths.get(d, n) != n for d, n in zip(dimensions, shape, strict=False)):
+                dimensions = tuple(f"axis{i}" for i in range(len(shape)))
+            if axes or len(shape) == 1:
+                found[name] = _Variable(dimensions, np.asarray(array), dict(array.attrs))
     return found
-
-
-def _dimensions(file: h5py.File, dataset: Any) -> tuple[str, ...]:
-    """The names of the axes, from the lengths of the file's coordinates."""
-    if dataset.ndim == 1:
-        return (dataset.name.lstrip("/"),)
-    lengths = {
-        name: line.shape[0]
-        for name, line in file.items()
-        if isinstance(line, h5py.Dataset) and line.ndim == 1
-    }
-    by_axis = {_axis(name): name for name in lengths}
-    wanted = ["time", *(["level"] if dataset.ndim == 4 else []), "lat", "lon"]
-    names = tuple(by_axis.get(axis, axis) for axis in wanted)
-    if any(lengths.get(name, n) != n for name, n in zip(names, dataset.shape, strict=True)):
-        return tuple(f"axis{i}" for i in range(dataset.ndim))
-    return names
 
 
 def _read_old(path: Path) -> dict[str, _Variable]:

@@ -38,7 +38,14 @@ __all__ = ["open"]
 
 Place = str | os.PathLike[str]
 
+#: Readers by what `_kind` answers.
+_READ_ONE: dict[str, Callable[..., Dataset]] = {"fino": read_native, "pdebench": read_pdebench}
+_READ_SEVERAL: dict[str, Callable[..., Dataset]] = {"netcdf": read_climate, "well": read_well}
+
 _KNOWN = "HDF5 files of fino, PDEBench and The Well, and NetCDF maps"
+_NUMPY = " Load it with numpy and use fino.from_array."
+_NO_NETCDF = " It is not NetCDF, although its name says so: was the download cut short?"
+_HINTS = {".npy": _NUMPY, ".npz": _NUMPY, ".nc": _NO_NETCDF}
 
 #: Seconds that opening a foreign file may take, and bytes for which one more is granted.
 _PATIENCE = 20.0
@@ -104,40 +111,29 @@ def _find_files(places: list[Path]) -> list[Path]:
 
 def _read(files: list[Path], options: dict[str, Any]) -> Dataset:
     """Open files by what is inside them."""
-    first = files[0]
-    kinds = {_named_kind(file, len(files)) for file in files}
+    kinds = set()
+    for file in files:
+        try:
+            kinds.add(_kind(file))
+        except Exception as error:
+            if len(files) == 1:
+                raise
+            raise ValueError(f"{file.name}: {explain(error)}") from error
     if len(kinds) > 1:
         raise ValueError(f"its files are of different kinds ({', '.join(sorted(kinds))}).")
     (kind,) = kinds
-    readers: dict[str, Callable[[], Dataset]] = {
-        "fino": lambda: read_native(first, **options),
-        "netcdf": lambda: read_climate(files, **options),
-        "well": lambda: read_well(files, **options),
-        "pdebench": lambda: read_pdebench(first, **options),
-    }
-    if kind in ("fino", "pdebench") and len(files) > 1:
+    if kind in _READ_SEVERAL:
+        return _READ_SEVERAL[kind](files, **options)
+    if len(files) > 1:
         raise ValueError(f"{kind} files are opened one at a time.")
-    return readers[kind]()
-
-
-def _named_kind(path: Path, files: int) -> str:
-    try:
-        return _kind(path)
-    except Exception as error:
-        if files == 1:
-            raise
-        raise ValueError(f"{path.name}: {explain(error)}") from error
+    return _READ_ONE[kind](files[0], **options)
 
 
 def _kind(path: Path) -> str:
     if is_netcdf3(path):
         return "netcdf"
     if not h5py.is_hdf5(path):
-        hint = ""
-        if path.suffix in (".npy", ".npz"):
-            hint = " Load it with numpy and use fino.from_array."
-        if path.suffix == ".nc":
-            hint = " It is not NetCDF, although its name says so: was the download cut short?"
+        hint = _HINTS.get(path.suffix, "")
         raise ValueError(f"it is none of the formats we know ({_KNOWN}).{hint}")
     with h5py.File(path, "r") as file:
         if "card" in file.attrs and "fino" in file:
@@ -155,14 +151,12 @@ def _try_elsewhere(files: list[Path], options: dict[str, Any]) -> None:
     request = json.dumps([[str(path.resolve()) for path in files], options])
     with _lock:
         answer = _ask(request, _PATIENCE + size / _BYTES_A_SECOND)
-    if answer is None:
-        raise ValueError("it is damaged: reading it crashed or did not end.")
     if answer:
         raise ValueError(answer)
 
 
-def _ask(request: str, patience: float) -> str | None:
-    """The process's answer, "" if all is well; None if it died or was too slow."""
+def _ask(request: str, patience: float) -> str:
+    """The process's answer, "" if all is well; an error line too if it died or was too slow."""
     global _process
     for _ in range(2):  # an idle process may leave just as it is asked
         if _process is not None and _process.poll() is not None:
@@ -184,8 +178,8 @@ def _ask(request: str, patience: float) -> str | None:
         left = process.poll() == 0
         _stop()
         if not left:
-            return None
-    return None
+            break
+    return "it is damaged: reading it crashed or did not end."
 
 
 def _start() -> subprocess.Popen[str] | None:

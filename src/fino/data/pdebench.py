@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ from fino.data.frames import (
     FieldFrames,
     Frames,
     GuardedFrames,
-    OneFrame,
     PairFrames,
+    Picked,
     as_text,
     as_texts,
     find_number,
@@ -66,6 +66,8 @@ _FLAWS = {
 
 _NUMBERED = re.compile(r"^\d{4,}$")
 
+_LAYOUTS = ("tensor", "fields", "groups")
+
 
 @dataclass(frozen=True, eq=False)
 class _GroupFrames:
@@ -93,38 +95,31 @@ def read_pdebench(
 ) -> Dataset:
     """Open a PDEBench file; `boundary` and `name` override what it is taken for."""
     file = h5py.File(path, "r")
-    if "tensor" in file:
-        layout = _tensor(file, path)
-    elif "density" in file:
-        layout = _fields(file, path)
-    else:
-        layout = _groups(file, path)
-    frames, axes, times, fields = layout
-    _, count, _, *points = frames.shape
-    kind = name or _name(path, file, fields, len(points))
+    read = _tensor if "tensor" in file else _fields if "density" in file else _groups
+    frames, axes, times, fields = read(file, path)
+    samples, count, _, *points = frames.shape
+    parameters = _parameters(path, file)
+    kind = name or _name(file, fields, len(points), parameters)
     steady = isinstance(frames, PairFrames)
-    edges = boundary_per_axis(boundary or _boundary(path, file, kind), len(points))
-    extent = tuple(_extent(axis, n) for axis, n in zip(axes, points, strict=True))
-    start, dt = _clock(times, count) if not steady else (0.0, 1.0)
-    rule = "last" if isinstance(frames, _GroupFrames) else "first"
+    start, dt = (0.0, 1.0) if steady else _clock(times, count)
     card = Card(
         name=kind,
         title=f"PDEBench: {path.name}",
         fields=fields,
         inputs=("nu",) if steady else (),
         points=tuple(points),
-        extent=extent,
-        boundary=edges,
+        extent=tuple(_extent(axis, n) for axis, n in zip(axes, points, strict=True)),
+        boundary=boundary_per_axis(boundary or _boundary(path, file, kind), len(points)),
         start=start,
         dt=dt,
         frames=count,
-        samples=frames.shape[0],
+        samples=samples,
         steady=steady,
-        parameters=_parameters(path, file),
+        parameters=parameters,
         solver="PDEBench's",
         initial="pdebench",
         flaws=_FLAWS.get(kind, ()),
-        split=split_by_rule(frames.shape[0], rule),
+        split=split_by_rule(samples, "last" if isinstance(frames, _GroupFrames) else "first"),
     )
     card = _known(card)
     if "symmetries" in file.attrs:
@@ -140,12 +135,12 @@ Layout = tuple[Frames, list[np.ndarray | None], np.ndarray | None, tuple[str, ..
 
 def _tensor(file: h5py.File, path: Path) -> Layout:
     u = open_array(file["tensor"], path)
+    dims = len(u.shape) - 2
     if "nu" in file:
         nu = open_array(file["nu"], path)
-        if len(u.shape) < 3 or u.shape[1] != 1 or nu.shape != (u.shape[0], *u.shape[2:]):
+        if dims < 1 or u.shape[1] != 1 or nu.shape != (u.shape[0], *u.shape[2:]):
             raise ValueError(f"'tensor' {u.shape} and 'nu' {nu.shape} do not belong together.")
-        return PairFrames((nu,), (OneFrame(u),)), _axes(file, len(u.shape) - 2), None, ("u",)
-    dims = len(u.shape) - 2
+        return PairFrames((nu,), (Picked(u, (0,)),)), _axes(file, dims), None, ("u",)
     if not 1 <= dims <= 3:
         raise ValueError(f"'tensor' should be (sample, time, *space), got {u.shape}.")
     return FieldFrames((u,)), _axes(file, dims), read_line(file, "t-coordinate"), ("u",)
@@ -154,32 +149,30 @@ def _tensor(file: h5py.File, path: Path) -> Layout:
 def _fields(file: h5py.File, path: Path) -> Layout:
     names = tuple(name for name in _FIELDS if name in file)
     arrays = tuple(open_array(file[name], path) for name in names)
-    shapes = {a.shape for a in arrays}
-    if len(shapes) != 1 or not 3 <= len(arrays[0].shape) <= 5:
-        raise ValueError(f"{', '.join(names)} should have one shape, got {sorted(shapes)}.")
-    dims = len(arrays[0].shape) - 2
+    dims = _expect_one_shape(arrays, ", ".join(names)) - 2
     return FieldFrames(arrays), _axes(file, dims), read_line(file, "t-coordinate"), names
 
 
 def _groups(file: h5py.File, path: Path) -> Layout:
     names = sorted(key for key in file if _NUMBERED.match(key))
     arrays = tuple(open_array(file[name]["data"], path) for name in names)
-    shapes = {a.shape for a in arrays}
-    if len(shapes) != 1 or not 3 <= len(arrays[0].shape) <= 5:
-        raise ValueError(f"the numbered groups should have one shape, got {sorted(shapes)[:3]}.")
-    _, *points, channels = arrays[0].shape
+    dims = _expect_one_shape(arrays, "the numbered groups") - 2
+    channels = arrays[0].shape[-1]
+    if channels > 64:
+        raise ValueError(f"{channels} channels are more than 64: is space last by mistake?")
+    fields = tuple("uvw"[:channels]) if channels <= 3 else tuple(f"u{i}" for i in range(channels))
+    fields = ("h",) if (dims, channels) == (2, 1) else fields
     grid = file[names[0]]["grid"]
-    axes = [read_line(grid, axis) for axis in "xyz"[: len(points)]]
-    fields = ("u", "v", "w")[:channels] if channels <= 3 else _numbered_fields(channels)
-    if channels == 1 and len(points) == 2:
-        fields = ("h",)
+    axes = [read_line(grid, axis) for axis in "xyz"[:dims]]
     return _GroupFrames(arrays), axes, read_line(grid, "t"), fields
 
 
-def _numbered_fields(channels: int) -> tuple[str, ...]:
-    if channels > 64:
-        raise ValueError(f"{channels} channels are more than 64: is space last by mistake?")
-    return tuple(f"u{i}" for i in range(channels))
+def _expect_one_shape(arrays: tuple[Any, ...], words: str) -> int:
+    """How many axes the arrays have, three to five; they are all alike."""
+    shapes = {array.shape for array in arrays}
+    if len(shapes) != 1 or not 3 <= len(arrays[0].shape) <= 5:
+        raise ValueError(f"{words} should have one shape, got {sorted(shapes)[:3]}.")
+    return len(arrays[0].shape)
 
 
 def _axes(file: h5py.File, dims: int) -> list[np.ndarray | None]:
@@ -214,11 +207,9 @@ def _parameters(path: Path, file: h5py.File) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in ("beta", "nu", "rho", "eta", "zeta"):
         value = find_number(file.attrs, name)
-        if value is None:
-            match = re.search(rf"{name}(\d+\.?\d*(?:e-?\d+)?)", path.name, re.IGNORECASE)
-            value = float(match.group(1)) if match else None
-        if value is not None:
-            found[name] = value
+        match = re.search(rf"{name}(\d+\.?\d*(?:e-?\d+)?)", path.name, re.IGNORECASE)
+        if value is not None or match:
+            found[name] = float(match[1]) if match and value is None else value
     if "Shock" in path.name:
         found["start"] = "shock"
     if "trans" in path.name:
@@ -226,17 +217,15 @@ def _parameters(path: Path, file: h5py.File) -> dict[str, Any]:
     return found
 
 
-def _name(path: Path, file: h5py.File, fields: tuple[str, ...], dims: int) -> str:
+def _name(file: h5py.File, fields: tuple[str, ...], dims: int, parameters: dict[str, Any]) -> str:
     """What the file is about, in our words; files that we wrote say so themselves."""
     if "name" in file.attrs:
         return as_text(file.attrs["name"])
-    parameters = _parameters(path, file)
     if "density" in fields:
         return f"compressible-{dims}d"
     if "tensor" not in file:
-        return {(2, 1): "shallow-water", (2, 2): "diffusion-reaction-2d"}.get(
-            (dims, len(fields)), f"pdebench-{dims}d"
-        )
+        known = {(2, 1): "shallow-water", (2, 2): "diffusion-reaction-2d"}
+        return known.get((dims, len(fields)), f"pdebench-{dims}d")
     if "nu" in file:
         return "darcy-pdebench"
     if "rho" in parameters and dims == 1:
@@ -295,9 +284,16 @@ def export_pdebench(
     chosen = layout_for(data) if layout == "auto" else layout
     if chosen not in _LAYOUTS:
         raise ValueError(f"Unknown layout '{layout}'. {did_you_mean(layout, ['auto', *_LAYOUTS])}")
+    if chosen == "tensor" and data.channels != 1:
+        raise ValueError(f"the layout 'tensor' holds one field, {data.card.name} has more.")
+    if chosen != "tensor" and data.steady:
+        raise ValueError(f"{data.card.name} is steady: PDEBench keeps such data as 'tensor'.")
     target.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(target) as temporary, h5py.File(temporary, "w") as file:
-        _LAYOUTS[chosen](data, file)
+        if chosen == "groups":
+            _write_groups(data, file)
+        else:
+            _write_arrays(data, file, data.fields if chosen == "fields" else ("tensor",))
         file.attrs["name"] = data.card.name
         file.attrs["boundary"] = list(data.grid.boundary)
         for name in ("symmetries", "directions"):
@@ -317,38 +313,30 @@ def layout_for(data: Dataset) -> str:
     return "tensor" if single else "groups"
 
 
-def _write_tensor(data: Dataset, file: h5py.File) -> None:
-    if data.channels != 1:
-        raise ValueError(f"the layout 'tensor' holds one field, {data.card.name} has more.")
-    if not data.steady:
-        _write_arrays(data, file, ("tensor",))
-        return
-    samples, _, _, *points = data.shape
-    u = file.create_dataset("tensor", (samples, 1, *points), "f4")
-    nu = file.create_dataset("nu", (samples, *points), "f4")
-    for i in range(samples):
-        given, found = data.read([i])[0, :, 0].numpy()
-        u[i, 0], nu[i] = found, given
-    _write_axes(data, file)
-
-
-def _write_fields(data: Dataset, file: h5py.File) -> None:
-    _refuse_steady(data)
-    _write_arrays(data, file, data.fields)
-
-
 def _write_arrays(data: Dataset, file: h5py.File, names: tuple[str, ...]) -> None:
-    """An array (sample, time, *space) for each channel, by name."""
+    """An array (sample, time, *space) for each channel; of steady data the output, beside `nu`.
+
+    PDEBench lists one time more than there are frames.
+    """
     samples, frames, _, *points = data.shape
+    frames = 1 if data.steady else frames
     arrays = [file.create_dataset(name, (samples, frames, *points), "f4") for name in names]
+    if data.steady:
+        file.create_dataset("nu", (samples, *points), "f4")
     for i in range(samples):
-        for array, channel in zip(arrays, data.read([i])[0].unbind(dim=1), strict=True):
-            array[i] = channel.numpy()
-    _write_axes(data, file)
+        trajectory = data.read([i])[0].numpy()
+        for channel, array in enumerate(arrays):
+            array[i] = trajectory[-frames:, channel]
+        if data.steady:
+            file["nu"][i] = trajectory[0, 0]
+    for axis, line in zip("xyz", data.grid.coordinates(), strict=False):
+        file[f"{axis}-coordinate"] = line.astype(np.float32)
+    if not data.steady:
+        times = data.card.start + data.dt * np.arange(frames + 1)
+        file["t-coordinate"] = times.astype(np.float32)
 
 
 def _write_groups(data: Dataset, file: h5py.File) -> None:
-    _refuse_steady(data)
     digits = max(4, len(str(len(data) - 1)))
     for i in range(len(data)):
         group = file.create_group(f"{i:0{digits}d}")
@@ -358,24 +346,3 @@ def _write_groups(data: Dataset, file: h5py.File) -> None:
             group[f"grid/{axis}"] = line.astype(np.float32)
         group["grid/t"] = data.card.times.astype(np.float32)
         group.attrs["config"] = json.dumps(data.card.parameters)
-
-
-def _write_axes(data: Dataset, file: h5py.File) -> None:
-    """Coordinates, and the times, of which PDEBench lists one more than there are frames."""
-    for axis, line in zip("xyz", data.grid.coordinates(), strict=False):
-        file[f"{axis}-coordinate"] = line.astype(np.float32)
-    if not data.steady:
-        times = data.card.start + data.dt * np.arange(data.frames + 1)
-        file["t-coordinate"] = times.astype(np.float32)
-
-
-def _refuse_steady(data: Dataset) -> None:
-    if data.steady:
-        raise ValueError(f"{data.card.name} is steady: PDEBench keeps such data as 'tensor'.")
-
-
-_LAYOUTS: dict[str, Callable[[Dataset, Any], None]] = {
-    "tensor": _write_tensor,
-    "fields": _write_fields,
-    "groups": _write_groups,
-}

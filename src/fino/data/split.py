@@ -99,18 +99,12 @@ def split_by_rule(samples: int, rule: str = "first") -> Split:
     )
 
 
-def split_by_share(
-    samples: int,
-    train: int | float | Iterable[int] | None = None,
-    validation: int | float | Iterable[int] | None = None,
-    test: int | float | Iterable[int] | None = None,
-) -> Split:
-    """A split by counts (80), shares (0.8) or sample numbers ([0, 1, 5]).
+def split_by_share(samples: int, **wanted: int | float | Iterable[int] | None) -> Split:
+    """A split by counts (80), shares (0.8) or sample numbers ([0, 1, 5]) for each part by name.
 
     Parts given as counts or shares are laid out in the order test, validation, train; a part that
     is not given is empty, except that train takes what remains.
     """
-    wanted = {"test": test, "validation": validation, "train": train}
     parts: dict[str, list[int]] = {
         name: [int(i) for i in value]
         for name, value in wanted.items()
@@ -118,9 +112,15 @@ def split_by_share(
     }
     taken = {i for numbers in parts.values() for i in numbers}
     free = [i for i in range(samples) if i not in taken]
-    for name, value in wanted.items():
+    for name in reversed(_PARTS):
+        value = wanted.get(name)
         if isinstance(value, int | float):
-            count = _count(name, value, samples)
+            if isinstance(value, bool) or value < 0 or (isinstance(value, float) and value > 1):
+                raise ValueError(
+                    f"the {name} part should be a count, a share between 0 and 1, or sample "
+                    f"numbers, got {value!r}."
+                )
+            count = value if isinstance(value, int) else round(value * samples)
             if count > len(free):
                 raise ValueError(
                     f"the {name} part wants {count} samples but only {len(free)} of {samples} "
@@ -135,15 +135,6 @@ def split_by_share(
                 f"got {min(numbers)} … {max(numbers)}."
             )
     return Split.of("chosen by hand", **parts)
-
-
-def _count(name: str, value: int | float, samples: int) -> int:
-    if isinstance(value, bool) or value < 0 or (isinstance(value, float) and value > 1):
-        raise ValueError(
-            f"the {name} part should be a count, a share between 0 and 1, or sample numbers, "
-            f"got {value!r}."
-        )
-    return value if isinstance(value, int) else round(value * samples)
 
 
 def _ranges(samples: Iterable[int], name: str) -> Ranges:

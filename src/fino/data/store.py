@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,12 +39,7 @@ _AXES = ("x", "y", "z")
 Block = tuple[np.ndarray, Sequence[bytes] | None]
 
 #: Our four boundaries in The Well's three words.
-_WELL_BOUNDARY = {
-    "periodic": "PERIODIC",
-    "dirichlet": "WALL",
-    "neumann": "OPEN",
-    "reflect": "WALL",
-}
+_WELL_BOUNDARY = {"periodic": "PERIODIC", "dirichlet": "WALL", "neumann": "OPEN", "reflect": "WALL"}
 
 #: The file's first words, before HDF5 begins: readers skip them, and they tell whose file it is.
 _GREETING = b"fino data set: HDF5 in The Well's layout, described by the attribute 'card'.\n"
@@ -117,8 +113,7 @@ def write_native(
                     sample_digest(sample, *conditions.digest_arrays(filled + row))
                     for row, sample in enumerate(block)
                 ]
-            sums = known
-            digests[place] = np.frombuffer(b"".join(sums), dtype=np.uint8).reshape(-1, 32)
+            digests[place] = np.frombuffer(b"".join(known), dtype=np.uint8).reshape(-1, 32)
             filled += len(block)
         if filled != card.samples:
             raise ValueError(f"{card.samples} samples were promised but {filled} were written.")
@@ -243,16 +238,9 @@ def _create_fields(file: h5py.File, card: Card) -> tuple[list[Any], list[Any]]:
     inputs = _input_names(card) if card.steady else ()
     _texts(group, "field_names", [*inputs, *card.fields, *card.known, *card.forcing])
     frames = 1 if card.steady else card.frames
-    space = (True,) * len(card.points)
-    constants, varying = [], []
-    for name in inputs:
-        array = _room(group, name, (card.samples, *card.points))
-        array.attrs.update(dim_varying=space, sample_varying=True, time_varying=False)
-        constants.append(array)
-    for name in card.fields:
-        array = _room(group, name, (card.samples, frames, *card.points))
-        array.attrs.update(dim_varying=space, sample_varying=True, time_varying=True)
-        varying.append(array)
+    constants = [_room(group, name, (card.samples, *card.points), False) for name in inputs]
+    shape = (card.samples, frames, *card.points)
+    varying = [_room(group, name, shape, True) for name in card.fields]
     for order in ("t1_fields", "t2_fields"):
         _texts(file.create_group(order), "field_names", [])
     return constants, varying
@@ -273,15 +261,18 @@ def _array(group: Any, name: str, values: Any, **attributes: bool) -> None:
         array.attrs[key] = value
 
 
-def _room(group: Any, name: str, shape: tuple[int, ...]) -> Any:
-    """An array whose place in the file is fixed before anything is written to it."""
+def _room(group: Any, name: str, shape: tuple[int, ...], moves: bool) -> Any:
+    """A field whose place in the file is fixed before anything is written to it."""
     creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     creation.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     creation.set_obj_track_times(False)
     space = h5py.h5s.create_simple(shape)
     kind = h5py.h5t.IEEE_F32LE
-    return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), kind, space, dcpl=creation))
+    array = h5py.Dataset(h5py.h5d.create(group.id, name.encode(), kind, space, dcpl=creation))
+    dims = (True,) * (len(shape) - 1 - moves)
+    array.attrs.update(dim_varying=dims, sample_varying=True, time_varying=moves)
+    return array
 
 
 def is_native(path: Path) -> bool:
@@ -344,8 +335,7 @@ def _map_array(array: Any, path: Path, shape: tuple[int, ...]) -> np.ndarray:
     place, size = array.id.get_offset(), 4 * int(np.prod(shape, dtype=object))
     if place is None or place + size > path.stat().st_size:
         raise ValueError("its array lies beyond the end of the file.")
-    whole = np.memmap(path, dtype="<f4", mode="r", offset=place, shape=shape)
-    return np.asarray(whole)
+    return np.asarray(np.memmap(path, dtype="<f4", mode="r", offset=place, shape=shape))
 
 
 def _words(attribute: Any) -> str:
@@ -363,11 +353,9 @@ def _seal(words: dict[str, str]) -> str:
 def _with_cost(card: Card, path: Path) -> Card:
     """What solving the data cost stands only in the card beside the file, if that is there."""
     beside = path.with_name(path.name + ".card.json")
-    try:
-        cost = Card.from_json(beside.read_bytes()).cost
-    except (OSError, ValueError):
-        return card
-    return card.changed(cost=cost)
+    with suppress(OSError, ValueError):
+        return card.changed(cost=Card.from_json(beside.read_bytes()).cost)
+    return card
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,8 @@ from fino.data.frames import (
     FieldFrames,
     Frames,
     GuardedFrames,
-    OneFrame,
     PairFrames,
+    Picked,
     as_text,
     as_texts,
     find_number,
@@ -39,21 +39,6 @@ __all__ = ["find_well_files", "is_well", "read_well"]
 
 _BOUNDARY = {"PERIODIC": "periodic", "WALL": "reflect", "OPEN": "neumann"}
 _PARTS = {"train": "train", "valid": "validation", "test": "test"}
-
-
-@dataclass(frozen=True, eq=False)
-class _Component:
-    """One component of a vector or tensor field, as if it were a field of its own."""
-
-    inner: Any
-    index: tuple[int, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.inner.shape[: len(self.inner.shape) - len(self.index)])
-
-    def __getitem__(self, index: tuple[Any, ...]) -> np.ndarray:
-        return np.asarray(self.inner[(*index, *self.index)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +80,14 @@ def read_well(files: Sequence[Path]) -> Dataset:
     """Open files of one data set; the parts that their folders name become the split."""
     opened = [_read_one(path) for path in files]
     card, first = opened[0]
+    parts: dict[str, list[int]] = {}
+    samples = 0
     for path, (other, frames) in zip(files, opened, strict=True):
         if frames.shape[1:] != first.shape[1:] or other.fields != card.fields:
             raise ValueError(
                 f"{path.name} holds {frames.shape[1:]} of {', '.join(other.fields)}, the first "
                 f"file {first.shape[1:]} of {', '.join(card.fields)}: not one data set."
             )
-    parts: dict[str, list[int]] = {}
-    samples = 0
-    for path, (_, frames) in zip(files, opened, strict=True):
         numbers = range(samples, samples + frames.shape[0])
         if path.parent.name in _PARTS:
             parts.setdefault(_PARTS[path.parent.name], []).extend(numbers)
@@ -119,9 +103,7 @@ def _read_one(path: Path) -> tuple[Card, Frames]:
     axes = as_texts(file["dimensions"].attrs["spatial_dims"])
     if not 1 <= len(axes) <= 3:
         raise ValueError(f"it should have one to three axes of space, got {len(axes)}.")
-    lines = [read_line(file["dimensions"], axis) for axis in axes]
-    extents = [_extent(line) for line in lines]
-    points = tuple(len(line) for line in lines if line is not None)
+    points, extents, offsets = zip(*(_axis(file["dimensions"], axis) for axis in axes), strict=True)
     fields, constants = _fields(file, axes, path)
     if not fields:
         raise ValueError("it has no field that changes in time.")
@@ -135,16 +117,17 @@ def _read_one(path: Path) -> tuple[Card, Frames]:
         raise ValueError("it has a single frame and no input field to go with it.")
     arrays: Frames = FieldFrames(tuple(fields.values()))
     if steady:
-        arrays = PairFrames(tuple(inputs.values()), tuple(OneFrame(a) for a in fields.values()))
+        arrays = PairFrames(tuple(inputs.values()), tuple(Picked(a, (0,)) for a in fields.values()))
     left_out = () if steady else tuple(constants)
+    name = as_text(file.attrs.get("dataset_name", path.stem))
     card = Card(
-        name=as_text(file.attrs.get("dataset_name", path.stem)),
-        title=f"The Well: {as_text(file.attrs.get('dataset_name', path.stem))}",
+        name=name,
+        title=f"The Well: {name}",
         fields=tuple(fields),
         inputs=tuple(inputs) if steady else (),
         points=points,
-        extent=tuple(extent for extent, _ in extents),
-        offset=tuple(offset for _, offset in extents),
+        extent=extents,
+        offset=offsets,
         boundary=_boundary(file, axes),
         start=float(clock[0]),
         dt=1.0 if steady else float(clock[-1] - clock[0]) / (len(clock) - 1),
@@ -165,19 +148,18 @@ def _fields(
     constant: dict[str, Any] = {}
     for order in range(3):
         group = file.get(f"t{order}_fields")
-        if group is None:
-            continue
-        for name in as_texts(group.attrs.get("field_names", list(group))):
+        names = [] if group is None else group.attrs.get("field_names", list(group))
+        for name in as_texts(names):
             dataset = group[name]
             whole = bool(np.all(dataset.attrs.get("dim_varying", True)))
             if not whole or not bool(dataset.attrs.get("sample_varying", True)):
                 constant[name] = dataset
                 continue
             numbers = open_array(dataset, path)
+            found = varying if bool(dataset.attrs.get("time_varying", True)) else constant
             for component in product(range(len(axes)), repeat=order):
                 label = f"{name}_{''.join(axes[i] for i in component)}" if order else name
-                target = varying if bool(dataset.attrs.get("time_varying", True)) else constant
-                target[label] = _Component(numbers, component) if order else numbers
+                found[label] = Picked(numbers, (), component) if order else numbers
     return varying, constant
 
 
@@ -194,8 +176,9 @@ def _times(file: h5py.File) -> np.ndarray:
     return np.asarray(clock)
 
 
-def _extent(line: np.ndarray | None) -> tuple[tuple[float, float], float]:
-    """Edges and offset of evenly spaced coordinates: centres if they can be, else nodes."""
+def _axis(dimensions: Any, axis: str) -> tuple[int, tuple[float, float], float]:
+    """Points, edges and offset of evenly spaced coordinates: centres if they can be, else nodes."""
+    line = read_line(dimensions, axis)
     if line is None or len(line) < 2:
         raise ValueError("its coordinates should have at least two points.")
     spacing = (line[-1] - line[0]) / (len(line) - 1)
@@ -203,7 +186,7 @@ def _extent(line: np.ndarray | None) -> tuple[tuple[float, float], float]:
         raise ValueError("its coordinates should be distinct.")
     offset = 0.0 if line[0] == 0.0 else 0.5
     low = float(line[0] - offset * spacing)
-    return (low, low + float(spacing) * len(line)), offset
+    return len(line), (low, low + float(spacing) * len(line)), offset
 
 
 def _boundary(file: h5py.File, axes: tuple[str, ...]) -> tuple[str, ...]:

@@ -129,18 +129,14 @@ class Compressible(Problem):
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        notes = ["The viscous stress is multiplied by the density, as in PDEBench."]
+        start = "Windows lie right of the middle and differ little in place, as in PDEBench."
         if self.start == "shock":
-            notes.append("Velocities are never negative (0.61 to 1.65), as in PDEBench.")
-        else:
-            notes.append(
-                "Windows lie right of the middle and differ little in place, as in PDEBench."
-            )
-        if self.initial == "pdebench":
-            notes.append(
-                "The pressure of one thousand samples has the shapes of the next one's density."
-            )
-        return tuple(notes)
+            start = "Velocities are never negative (0.61 to 1.65), as in PDEBench."
+        notes = ("The viscous stress is multiplied by the density, as in PDEBench.", start)
+        if self.initial == "ours":
+            return notes
+        last = "The pressure of one thousand samples has the shapes of the next one's density."
+        return (*notes, last)
 
 
 def _draw_random(family: Family, grid: Grid, seed: int, samples: Sequence[int]) -> Array:

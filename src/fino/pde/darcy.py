@@ -27,13 +27,9 @@ from fino.streams import numpy_stream
 __all__ = ["Darcy", "RelaxingDarcy"]
 
 #: Samples in PDEBench's file, made in batches from the seeds 2020, 2021, …
-_RELEASED = 10_000
-_BATCH = 200
-_FIRST_SEED = 2020
-_REFERENCE_POINTS = 128
+_RELEASED, _BATCH, _FIRST_SEED, _REFERENCE_POINTS = 10_000, 200, 2020, 128
 
-_BUMPS = 5
-_WIDEST = 0.5
+_BUMPS, _WIDEST = 5, 0.5
 #: The mean over the square and over all bumps, 10 ∫₀^½ f(s)² ds for
 #: f(s) = √(πs) erf(1/√s) − s(1 − e^(−1/s)).  The released batches scatter around it by 0.023.
 MEAN_OF_BUMPS = 1.852145
@@ -80,10 +76,13 @@ class Darcy(Problem):
             check_released(seed, samples, _RELEASED)
         for row, sample in enumerate(samples):
             if self.initial == "pdebench":
-                centres, widths, level = _released_bumps(int(sample))
+                batch, place = divmod(int(sample), _BATCH)
+                bumps, level = _batch(batch), batch_threshold(batch)
+                centres, widths = bumps[0][:, place], bumps[1][place]
             else:
-                centres, widths = _draw_bumps(numpy_stream(seed, "darcy", int(sample)))
-                level = self.threshold
+                stream, level = numpy_stream(seed, "darcy", int(sample)), self.threshold
+                # a width of zero would divide by zero; 1 − U is never zero
+                centres, widths = stream.random((2, _BUMPS)), _WIDEST * (1 - stream.random(_BUMPS))
             rock = _sum_bumps(grid, centres, widths) > level
             state[row, 0] = np.where(rock, self.high, self.low)
         return state
@@ -135,9 +134,8 @@ class RelaxingDarcy(Darcy):
 
     @model_validator(mode="after")
     def _range_is_a_range(self) -> RelaxingDarcy:
-        low, high = self.start
-        if not low <= high:
-            raise ValueError(f"Setting 'start' should be (low, high), got {(low, high)}.")
+        if not self.start[0] <= self.start[1]:
+            raise ValueError(f"Setting 'start' should be (low, high), got {self.start}.")
         return self
 
     @property
@@ -148,15 +146,13 @@ class RelaxingDarcy(Darcy):
         """The rock ν and the uniform start u: (b, 2, *space)."""
         state = np.repeat(super().draw(grid, seed, samples), 2, axis=1)
         for row, sample in enumerate(samples):
-            state[row, 1] = self._draw_level(seed, int(sample))
+            if self.initial == "pdebench":
+                batch, place = divmod(int(sample), _BATCH)
+                key = key_of(_FIRST_SEED + batch)
+                state[row, 1] = uniform(key, _BATCH, [place], *self.start)[0]
+            else:
+                state[row, 1] = numpy_stream(seed, self.name, int(sample)).uniform(*self.start)
         return state
-
-    def _draw_level(self, seed: int, sample: int) -> float:
-        low, high = self.start
-        if self.initial == "pdebench":
-            batch, row = divmod(sample, _BATCH)
-            return float(uniform(key_of(_FIRST_SEED + batch), _BATCH, [row], low, high)[0])
-        return float(numpy_stream(seed, self.name, sample).uniform(low, high))
 
     def integrate(self, grid: Grid, start: Array, times: Array) -> Array:
         """[ν, u]; further times, if any, give u later."""
@@ -209,19 +205,6 @@ def batch_threshold(batch: int) -> float:
     centres, widths = _batch(batch)
     x, y = np.exp(-((cells - centres[..., None]) ** 2) / widths[..., None]).mean(-1)
     return float((x * y).sum(-1).mean())
-
-
-def _draw_bumps(stream: np.random.Generator) -> tuple[Array, Array]:
-    """Centres and widths of one sample of our own."""
-    # a width of zero would divide by zero; 1 − U is never zero
-    return stream.random((2, _BUMPS)), _WIDEST * (1 - stream.random(_BUMPS))
-
-
-def _released_bumps(sample: int) -> tuple[Array, Array, float]:
-    """Centres, widths and threshold of one released sample."""
-    batch, row = divmod(sample, _BATCH)
-    centres, widths = _batch(batch)
-    return centres[:, row], widths[row], batch_threshold(batch)
 
 
 @lru_cache(maxsize=4)

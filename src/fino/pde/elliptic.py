@@ -78,9 +78,8 @@ def relax(
     across_columns = between_columns[:, 1:] + between_columns[:, :-1]
     largest = 2 * float((across_rows + across_columns).max())
     weights = chebyshev_weights(0.5 * largest * t, tolerance)
-    total = np.zeros(nu.shape)
-    _expand(np.pad(u, 1), between_rows, between_columns, 2 / largest, weights, total)
-    return total
+    expanded = _expand(np.pad(u, 1), between_rows, between_columns, 2 / largest, weights)
+    return np.asarray(expanded)
 
 
 def chebyshev_weights(tau: float, tolerance: float) -> Array:
@@ -98,54 +97,29 @@ def chebyshev_weights(tau: float, tolerance: float) -> Array:
 
 
 @_compiled
-def _recur(
-    now: Array,
-    before: Array,
-    between_rows: Array,
-    between_columns: Array,
-    scale: float,
-    factor: float,
-    weight: float,
-    total: Array,
-) -> None:
-    """before ← factor·B now − (factor − 1)·before, and add it to the total.
-
-    The fields carry a rim of zeros, the value outside.  A factor of two continues the
-    recurrence, a factor of one begins it.
-    """
-    for i in range(total.shape[0]):
-        for j in range(total.shape[1]):
-            here = now[i + 1, j + 1]
-            image = between_rows[i, j] * (here - now[i, j + 1])
-            image += between_rows[i + 1, j] * (here - now[i + 2, j + 1])
-            image += between_columns[i, j] * (here - now[i + 1, j])
-            image += between_columns[i, j + 1] * (here - now[i + 1, j + 2])
-            after = factor * (scale * image - here) - (factor - 1.0) * before[i + 1, j + 1]
-            before[i + 1, j + 1] = after
-            total[i, j] += weight * after
-
-
-@_compiled
 def _expand(
-    field: Array,
-    between_rows: Array,
-    between_columns: Array,
-    scale: float,
-    weights: Array,
-    total: Array,
-) -> None:
-    """total ← Σ weightsₖ Tₖ(B) field; the field (n0 + 2, n1 + 2) has a rim of zeros.
+    field: Array, between_rows: Array, between_columns: Array, scale: float, weights: Array
+) -> Array:
+    """Σ weightsₖ Tₖ(B) field; the field (n0 + 2, n1 + 2) has a rim of zeros, the value outside.
 
     Tₖ₊₁ = 2 B Tₖ − Tₖ₋₁        B = scale·A − 1, with eigenvalues between −1 and 1
     """
     now, before = field, field.copy()
-    for i in range(total.shape[0]):
-        for j in range(total.shape[1]):
-            total[i, j] = weights[0] * field[i + 1, j + 1]
+    total = weights[0] * field[1:-1, 1:-1]
     for k in range(1, weights.size):
-        factor = 1.0 if k == 1 else 2.0
-        _recur(now, before, between_rows, between_columns, scale, factor, weights[k], total)
+        factor, weight = 1.0 if k == 1 else 2.0, weights[k]
+        for i in range(total.shape[0]):
+            for j in range(total.shape[1]):
+                here = now[i + 1, j + 1]
+                image = between_rows[i, j] * (here - now[i, j + 1])
+                image += between_rows[i + 1, j] * (here - now[i + 2, j + 1])
+                image += between_columns[i, j] * (here - now[i + 1, j])
+                image += between_columns[i, j + 1] * (here - now[i + 1, j + 2])
+                after = factor * (scale * image - here) - (factor - 1.0) * before[i + 1, j + 1]
+                before[i + 1, j + 1] = after
+                total[i, j] += weight * after
         now, before = before, now
+    return total
 
 
 def _dot(a: Array, b: Array) -> float:

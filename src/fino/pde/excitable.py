@@ -104,14 +104,6 @@ def _error(y: Array, out: Array, slopes: Array, dt: float, tolerance: float) -> 
 
 
 @_compiled
-def _copy(source: Array, target: Array) -> None:
-    for k in range(source.shape[0]):
-        for i in range(source.shape[1]):
-            for j in range(source.shape[2]):
-                target[k, i, j] = source[k, i, j]
-
-
-@_compiled
 def evolve(
     start: Array,
     times: Array,
@@ -126,9 +118,8 @@ def evolve(
     `fastest` is about the greatest rate of change; the first step is a small part of it.  Where
     no step is small enough, as with numbers that are not finite, nothing more is filled in.
     """
-    y, out, slopes = np.empty(start.shape), np.empty(start.shape), np.empty((7, *start.shape))
-    _copy(start, y)
-    _copy(start, frames[0])
+    y, out, slopes = start.copy(), np.empty(start.shape), np.empty((7, *start.shape))
+    frames[0] = start
     _slope(y, slopes[0], spread, k)
     dt, before = 0.1 / fastest, 1.0
     for frame in range(1, times.size):
@@ -139,8 +130,8 @@ def evolve(
             step(y, slopes, spread, k, trial, out)
             error = _error(y, out, slopes, trial, tolerance) + 1e-10
             if error <= 1.0:
-                _copy(out, y)
-                _copy(slopes[6], slopes[0])
+                y[:] = out
+                slopes[0] = slopes[6]
                 # two errors steer the step, so it does not see-saw where stability limits it
                 dt = trial * min(5.0, 0.9 * error**-0.14 * before**0.08)
                 before = error
@@ -149,4 +140,4 @@ def evolve(
                 dt = trial * max(0.2, 0.9 * error**-0.2)
             else:
                 return
-        _copy(y, frames[frame])
+        frames[frame] = y

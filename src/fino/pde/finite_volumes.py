@@ -106,9 +106,7 @@ def flow(
             if viscosity > 0.0:
                 _diffuse(q, dt, spacing, viscosity, periodic, edge)
         _primitive(q, gamma, periodic, w)
-        for c in range(3):
-            for i in range(n):
-                frames[t, c, i] = w[c, i + 2]
+        frames[t] = w[:, 2:-2]
     return True
 
 

@@ -81,14 +81,22 @@ class Fisher(Problem):
             frames[:, t, 0] = u
         return frames
 
-    def step_sizes(self, grid: Grid, times: Array) -> Iterator[Iterator[float]]:
+    def step_sizes(self, grid: Grid, times: Array) -> Iterator[list[float]]:
         """The steps to each saved frame: short at first, then a share of the time gone by."""
         splits = self.nu * self.rho > 0
         shortest = self.step * grid.spacing[0] ** 2 / self.nu if splits else np.inf
         longest = self.step / self.rho if splits else np.inf
         for end, interval in zip(times[1:], np.diff(times), strict=True):
-            age = float(end - interval) - float(times[0])
-            yield _steps_to_frame(age, interval, self.step, shortest, longest)
+            age, left, sizes = float(end - interval) - float(times[0]), interval, []
+            while True:
+                largest = min(max(shortest, self.step * age), longest)
+                steps = steps_between(left, largest)
+                if steps <= 2:
+                    break
+                sizes.append(largest)
+                age, left = age + largest, left - largest
+            # Two even steps rather than a long one and a crumb.
+            yield sizes + [left / steps] * steps
 
     @property
     def solver(self) -> str:
@@ -110,17 +118,3 @@ def _logistic(u: Array, growth: float) -> Array:
     """Exact logistic growth over a time ρh = growth."""
     gain = np.expm1(growth)
     return u * (1 + gain) / (1 + gain * u)
-
-
-def _steps_to_frame(
-    age: float, left: float, share: float, shortest: float, longest: float
-) -> Iterator[float]:
-    while True:
-        largest = min(max(shortest, share * age), longest)
-        steps = steps_between(left, largest)
-        if steps <= 2:
-            # Two even steps rather than a long one and a crumb.
-            yield from [left / steps] * steps
-            return
-        yield largest
-        age, left = age + largest, left - largest

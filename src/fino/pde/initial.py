@@ -42,11 +42,10 @@ __all__ = [
 #: The grid on which the distribution is defined.  Other grids sample the same profiles.
 REFERENCE_CELLS = 1024
 
-_PICKS = 2
-_FOLD = 0.1
-_EDGE_WIDTH = 0.01
-_LEFT_EDGE = (0.1, 0.45)
-_RIGHT_EDGE = (0.55, 0.9)
+_PICKS, _FOLD = 2, 0.1
+
+#: Between where the left and the right edge of a window lie, and how wide the edges are.
+_EDGES, _EDGE_WIDTH = ((0.1, 0.45), (0.55, 0.9)), 0.01
 
 
 @dataclass(frozen=True)
@@ -92,17 +91,14 @@ class Waves:
     @property
     def edges(self) -> tuple[Array, Array]:
         """The left and the right edge of each window."""
-        left, right = (low + (high - low) * self.place for low, high in (_LEFT_EDGE, _RIGHT_EDGE))
+        left, right = (low + (high - low) * self.place for low, high in _EDGES)
         return left, right
 
     def on(self, grid: Grid) -> Array:
         """The profiles at the points of a grid: → (b, x)."""
         (x,), (low, high) = grid.coordinates(), self.family.domain
-        length, count, phase = (
-            (high - low) * (1 - 1 / REFERENCE_CELLS),
-            self.count,
-            2 * np.pi * self.phase,
-        )
+        length = (high - low) * (1 - 1 / REFERENCE_CELLS)
+        count, phase = self.count, 2 * np.pi * self.phase
         still = self.amplitude * np.sin(phase) * (count == 0)
         u = np.repeat(still.sum(1, keepdims=True), x.size, axis=1)
         for j in range(self.family.modes):
@@ -111,8 +107,7 @@ class Waves:
             u[rows] += self.amplitude[rows, j, None] * np.sin(k * x + phase[rows, j, None])
         u[self.folded] = np.abs(u[self.folded])
         left, right = (edge[self.windowed, None] for edge in self.edges)
-        inside = np.tanh((x - left) / _EDGE_WIDTH)
-        inside -= np.tanh((x - right) / _EDGE_WIDTH)
+        inside = np.tanh((x - left) / _EDGE_WIDTH) - np.tanh((x - right) / _EDGE_WIDTH)
         u[self.windowed] *= 0.5 * inside
         return u * np.where(self.negative, -1.0, 1.0)[:, None]
 

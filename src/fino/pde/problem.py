@@ -49,12 +49,11 @@ MOST_STEPS = 10_000_000
 # Settings that several problems have.
 _points = "Cells along each axis; fewer are faster and coarser."
 _frames = "Saved frames, evenly spaced in time, the initial one among them."
+_duration = "Time of the last saved frame."
 _initial = "'ours' draws any number of samples; 'pdebench' repeats those of the released file."
 Points = Annotated[int, Field(ge=4, le=2**20, description=_points)]
 Frames = Annotated[int, Field(ge=2, description=_frames)]
-Duration = Annotated[
-    float, Field(gt=0, allow_inf_nan=False, description="Time of the last saved frame.")
-]
+Duration = Annotated[float, Field(gt=0, allow_inf_nan=False, description=_duration)]
 Initial = Annotated[Literal["ours", "pdebench"], Field(description=_initial)]
 
 

@@ -145,9 +145,7 @@ def _sweep(q: Array, turned: Array, ratio: float, g: float) -> None:
 def _turn(q: Array, turned: Array) -> None:
     """Swap the two axes, and the two momenta with them."""
     for k in range(3):
-        for j in range(q.shape[1]):
-            for i in range(q.shape[2]):
-                turned[(3 - k) % 3, i, j] = q[k, j, i]
+        turned[(3 - k) % 3] = q[k].T
 
 
 @_compiled
@@ -157,21 +155,16 @@ def _step(q: Array, work: Array, ratio: tuple[float, float], g: float, both_orde
     The state stands transposed, (h, hu, hv) over (n1, n0), so that its last axis is the first
     of the grid.  The mean is second order in time and the same when x and y change places.
     """
-    if not both_orders:
-        _sweep(q, work, ratio[0], g)
-        _sweep(work, q, ratio[1], g)
-        return
     lying, turned = np.empty(work.shape), np.empty(q.shape)
-    _turn(q, lying)
+    if both_orders:
+        _turn(q, lying)
+        _sweep(lying, turned, ratio[1], g)
+        _sweep(turned, lying, ratio[0], g)
+        _turn(lying, turned)
     _sweep(q, work, ratio[0], g)
     _sweep(work, q, ratio[1], g)
-    _sweep(lying, turned, ratio[1], g)
-    _sweep(turned, lying, ratio[0], g)
-    _turn(lying, turned)
-    for k in range(3):
-        for j in range(q.shape[1]):
-            for i in range(q.shape[2]):
-                q[k, j, i] = 0.5 * (q[k, j, i] + turned[k, j, i])
+    if both_orders:
+        q[:] = 0.5 * (q + turned)
 
 
 @_compiled
@@ -198,12 +191,7 @@ def flow(
     frames: Array,
 ) -> None:
     """Fill `frames` (t, c, n0, n1) with the flow from `state` (h, hu, hv) at `times`."""
-    rows, cells = state.shape[1], state.shape[2]
-    work, q = np.empty((3, rows, cells)), np.empty((3, cells, rows))
-    for k in range(3):
-        for i in range(rows):
-            for j in range(cells):
-                q[k, j, i] = state[k, i, j]
+    work, q = np.empty(state.shape), state.transpose(0, 2, 1).copy()
     for frame in range(times.size):
         rest = times[frame] - times[max(frame - 1, 0)]
         while rest > 0.0:
@@ -212,6 +200,4 @@ def flow(
             _step(q, work, (dt / spacing[0], dt / spacing[1]), g, both_orders)
             rest = rest - dt if steps > 1.0 else 0.0
         for k in range(frames.shape[1]):
-            for i in range(rows):
-                for j in range(cells):
-                    frames[frame, k, i, j] = q[k, j, i]
+            frames[frame, k] = q[k].T

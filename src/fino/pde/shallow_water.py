@@ -76,10 +76,11 @@ class ShallowWater(Problem):
         """Water at rest: (b, 3, *space), depth and the two momenta."""
         if self.initial == "pdebench":
             check_released(seed, samples, _RELEASED)
-        inside = disk_share if self.distinct else _disk_mask
+        x, y = grid.mesh()
         state = np.zeros((len(samples), 3, *grid.points))
         for row, sample in enumerate(samples):
-            share = inside(grid, self.draw_radius(seed, sample))
+            radius = self.draw_radius(seed, sample)
+            share = disk_share(grid, radius) if self.distinct else x**2 + y**2 <= radius**2
             state[row, 0] = self.outside + (self.inside - self.outside) * share
         return state
 
@@ -120,10 +121,9 @@ class ShallowWater(Problem):
 
     @property
     def solver(self) -> str:
-        order = {
-            "symmetric": "mean of both orders of dimensional splitting",
-            "godunov": "dimensional splitting, first axis first",
-        }[self.splitting]
+        order = "dimensional splitting, first axis first"
+        if self.splitting == "symmetric":
+            order = "mean of both orders of dimensional splitting"
         return (
             "wave propagation, Roe solver with entropy fix, monotonised central limiter, "
             f"{order}, Courant number at most {self.courant:g}, float64"
@@ -157,12 +157,6 @@ class ShallowWaterMomenta(ShallowWater):
     fields = ("h", "hu", "hv")
     units = ("1", "1", "1")
     directions = (None, 0, 1)
-
-
-def _disk_mask(grid: Grid, radius: float) -> Array:
-    """One where a cell's centre lies inside the circle, zero elsewhere."""
-    x, y = grid.mesh()
-    return (x**2 + y**2 <= radius**2).astype(np.float64)
 
 
 def disk_share(grid: Grid, radius: float) -> Array:
