@@ -152,6 +152,8 @@ def _generate_command(card: Card, path: str) -> str:
     for name, value in card.parameters.items():
         if name not in usual or usual[name] != value:
             words += ["--set", f"{name}={_word(value)}"]
+    for name, choice in card.vary.items():
+        words += ["--vary", f"{name}={choice}"]
     return _line(*words, "--out", path)
 
 
