@@ -149,7 +149,7 @@ class GrayScott(Problem):
             "The equation, domain and rates are The Well's.  Its starts, random Fourier series and "
             "clusters of Gaussians, are described but not their distribution.  Ours: 4 to 24 "
             "clusters of 4 to 12 Gaussians, each 2 to 4 cells of 128 wide.",
-            "Fronts are one to three cells of 128 wide.  Solved on those cells alone B is 5 to 8 % "
+            "Fronts are one to three cells of 128 wide.  Solved on those cells alone B is 2 to 7 % "
             "of its standard deviation off at t = 500, hence the solver's finer grid; frames are "
             "its values at points, not averages over cells.",
             "At the rates of 'bubbles' clusters of B recede: about half of it is left at t = 1000.",
