@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +110,7 @@ def plan(
     """What `generate` would do, checked but not done; the arguments are the same."""
     chosen = _choose_problem(problem, initial, settings)
     full = _card(chosen, samples, seed)
-    if vary:
-        full = _varied(chosen, full, vary)
+    full = _varied(chosen, full, vary or {})
     return Plan(chosen, full, full.strided(stride_space, stride_time))
 
 
@@ -131,6 +131,11 @@ class Plan:
         """Solve, shard by shard; in memory, or in the file `out`."""
         return self._in_memory(progress) if out is None else self._in_file(out, overwrite, progress)
 
+    @cached_property
+    def conditions(self) -> Conditions:
+        """The parameters of every sample, where they differ."""
+        return draw_conditions(self.card, self.problem)
+
     def _in_memory(self, progress: Progress | None) -> Dataset:
         numbers = np.empty(self.card.shape, dtype=np.float32)
         began = time.perf_counter()
@@ -139,14 +144,14 @@ class Plan:
             stop = min(start + size, self.card.samples)
             numbers[start:stop] = self.solve(start, stop, progress)
         card = _with_cost(self.card, time.perf_counter() - began)
-        return Dataset(card, ArrayFrames(numbers), conditions=draw_conditions(card))
+        return Dataset(card, ArrayFrames(numbers), conditions=self.conditions)
 
     def _in_file(self, out: str | Path, overwrite: bool, progress: Progress | None) -> Dataset:
         shards = _Shards(Path(out), self.card, shard_size(self.full))
         if not shards.is_finished(overwrite):
             with shards.locked(overwrite):
                 self._solve_missing(shards, progress)
-                seconds = shards.assemble()
+                seconds = shards.assemble(self.conditions)
                 write_cards(shards.path, _with_cost(self.card, seconds))
                 shards.clear()
         return read_native(shards.path)
@@ -169,7 +174,7 @@ class Plan:
         problem, samples = self.problem, range(start, stop)
         grid, times = problem.grid, problem.times
         share = _part(progress, start, stop, self.card.samples)
-        if self.card.vary:
+        if self.card.varying:
             frames = self._solve_each(samples, share)
         else:
             state = problem.draw(grid, self.card.seed or 0, samples)
@@ -191,12 +196,12 @@ class Plan:
 
     def _solve_each(self, samples: range, progress: Progress | None) -> np.ndarray:
         """Every sample by itself, with its own parameters: (b, t, c, *space)."""
-        table = draw_conditions(self.card).parameters
+        table = self.conditions.parameters
         assert table is not None
         grid, times, seed = self.problem.grid, self.problem.times, self.card.seed or 0
 
         def one(sample: int) -> np.ndarray:
-            own = dict(zip(self.card.vary, map(float, table[sample]), strict=True))
+            own = dict(zip(self.card.varying, map(float, table[sample]), strict=True))
             problem = self.problem.changed(**own)
             if problem.grid != grid or not np.array_equal(problem.times, times):
                 raise ValueError(
@@ -276,34 +281,41 @@ def _card(problem: Problem, samples: int, seed: int) -> Card:
 
 def _varied(problem: Problem, card: Card, vary: Mapping[str, Any]) -> Card:
     """The card of data whose parameters are drawn for every trajectory."""
+    drawn = problem.draw_parameters(card.seed or 0, [0])
+    names = [*drawn, *vary]
+    if not names:
+        return card
     numbers = {n for n, v in card.parameters.items() if isinstance(v, int | float)}
     for name, choice in vary.items():
+        if name in drawn:
+            raise ValueError(f"{name} cannot vary: {card.name} draws it for every trajectory.")
         if name not in numbers or isinstance(card.parameters[name], bool):
             hint = did_you_mean(name, sorted(numbers))
             raise ValueError(f"{card.name} has no parameter '{name}' that can vary. {hint}")
         read_choice(name, choice)
     words = {name: _spell(choice) for name, choice in vary.items()}
-    parameters = {n: v for n, v in card.parameters.items() if n not in vary}
-    card = card.changed(vary=words, varying=dict.fromkeys(vary, ""), parameters=parameters)
-    table = draw_conditions(card).parameters
+    parameters = {n: v for n, v in card.parameters.items() if n not in names}
+    card = card.changed(vary=words, varying=dict.fromkeys(names, ""), parameters=parameters)
+    table = draw_conditions(card, problem).parameters
     assert table is not None
-    own = [problem.changed(**dict(zip(vary, map(float, row), strict=True))) for row in table]
+    own = [problem.changed(**dict(zip(names, map(float, row), strict=True))) for row in table]
     speeds = [one.speed for one in own if one.speed is not None]
     return card.changed(speed=max(speeds, default=None))
 
 
-def draw_conditions(card: Card) -> Conditions:
-    """The parameters of every sample of a card, each a pure function of (seed, name, sample)."""
-    if not card.vary:
-        return Conditions()
-    columns = []
+def draw_conditions(card: Card, problem: Problem | None = None) -> Conditions:
+    """The parameters of every sample of a card, each a pure function of (seed, name, sample).
+
+    Those that the problem draws itself come first, then those of `card.vary`.
+    """
+    seed, samples = card.seed or 0, range(card.samples)
+    drawn = problem.draw_parameters(seed, samples) if problem is not None else {}
+    columns = [np.asarray(values, np.float64) for values in drawn.values()]
     for name, words in card.vary.items():
         choose = read_choice(name, words)
-        shares = [
-            numpy_stream(card.seed or 0, "vary", name, i).random() for i in range(card.samples)
-        ]
-        columns.append([choose(share) for share in shares])
-    return Conditions(parameters=np.array(columns).T)
+        shares = [numpy_stream(seed, "vary", name, i).random() for i in samples]
+        columns.append(np.array([choose(share) for share in shares]))
+    return Conditions(parameters=np.stack(columns, axis=1)) if columns else Conditions()
 
 
 def read_choice(name: str, choice: Any) -> Callable[[float], float]:
@@ -452,13 +464,13 @@ class _Shards:
         numbers = np.memmap(self._shard(start), "<f4", "r", offset=len(line), shape=shape)
         return numbers, ([bytes.fromhex(d) for d in facts["sha256"]], float(facts["seconds"]))
 
-    def assemble(self) -> float:
+    def assemble(self, conditions: Conditions) -> float:
         """Put the file together from its shards; returns the seconds that they took."""
         blocks = (
             (self._read(start, stop)[0], self.checked[start][0]) for start, stop in self._ranges()
         )
         whole = self.folder / "whole.h5"
-        write_native(whole, self.card, blocks, conditions=draw_conditions(self.card))
+        write_native(whole, self.card, blocks, conditions=conditions)
         replace(whole, self.path)
         return sum(seconds for _, seconds in self.checked.values())
 

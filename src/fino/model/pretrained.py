@@ -106,6 +106,7 @@ def plan_again(card: Card, **changes: Any) -> Plan:
         stride_space=card.stride_space,
         stride_time=card.stride_time,
         initial=card.initial or "ours",
+        vary=card.vary,
         **settings,
     )
     if not changes and again.card.shape != card.shape:
@@ -129,7 +130,9 @@ def solve_samples(
             progress(done / len(samples))
     split = Split.of("the test part alone", test=range(len(samples)))
     card = again.card.changed(samples=len(samples), split=split)
-    return Dataset(card, ArrayFrames(np.concatenate(blocks)))
+    everywhere = (slice(None),) * len(card.points)
+    conditions = again.conditions.kept(samples, 1, everywhere)
+    return Dataset(card, ArrayFrames(np.concatenate(blocks)), conditions=conditions)
 
 
 def _ranges(samples: tuple[int, ...], size: int) -> Iterator[tuple[int, int]]:

@@ -11,6 +11,7 @@ from fino.pde.compressible import Compressible
 from fino.pde.darcy import Darcy, RelaxingDarcy
 from fino.pde.fisher import Fisher
 from fino.pde.fitzhugh_nagumo import FitzHughNagumo
+from fino.pde.gray_scott import GrayScott
 from fino.pde.problem import Duration, Frames, Points, Problem
 from fino.pde.shallow_water import ShallowWater, ShallowWaterMomenta
 from fino.settings import did_you_mean
@@ -24,6 +25,7 @@ __all__ = [
     "Fisher",
     "FitzHughNagumo",
     "Frames",
+    "GrayScott",
     "Points",
     "Problem",
     "RelaxingDarcy",
@@ -42,6 +44,7 @@ PROBLEMS: dict[str, type[Problem]] = {
     "diffusion-reaction-2d": FitzHughNagumo,
     "shallow-water": ShallowWater,
     "shallow-water-momenta": ShallowWaterMomenta,
+    "gray-scott": GrayScott,
 }
 
 

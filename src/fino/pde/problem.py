@@ -114,6 +114,14 @@ class Problem(Settings):
     def draw(self, grid: Grid, seed: int, samples: Sequence[int]) -> Array:
         """Initial states (b, s, *space) in float64, each a pure function of (seed, sample)."""
 
+    def draw_parameters(self, seed: int, samples: Sequence[int]) -> dict[str, Array]:
+        """Settings that differ from trajectory to trajectory: name → a value for each sample.
+
+        Each is a pure function of (seed, sample).  It is for parameters that must be drawn
+        together; others are varied by `generate(…, vary=…)`.
+        """
+        return {}
+
     def solve(
         self,
         grid: Grid | None = None,
@@ -123,9 +131,13 @@ class Problem(Settings):
     ) -> Array:
         """Solutions at the given times, saved fields only: (b, s, *space) → (b, t, c, *space).
 
-        What is left out is the problem's own: its grid, its times, and sample 0 of seed 0.
+        What is left out is the problem's own: its grid, its times, and sample 0 of seed 0, with
+        the parameters of that sample.
         """
         grid = self.grid if grid is None else grid
+        if initial is None and (own := self.draw_parameters(0, [0])):
+            problem = self.changed(**{name: float(values[0]) for name, values in own.items()})
+            return problem.solve(grid, self.draw(grid, 0, [0]), times, progress)
         start = np.array(self.draw(grid, 0, [0]) if initial is None else initial, np.float64)
         if start.shape[2:] != grid.points:
             raise ValueError(

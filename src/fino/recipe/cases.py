@@ -47,6 +47,7 @@ _SOLVE = {
     "diffusion-reaction-2d": 0.17,
     "shallow-water": 0.23,
     "shallow-water-momenta": 0.23,
+    "gray-scott": 3.0,
 }
 _COMPILE, _REPORT = 5.0, 10.0
 #: Multiply–adds a second that training reaches on one core, and on a large GPU.

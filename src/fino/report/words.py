@@ -278,7 +278,8 @@ def _generate_command(card: Card, path: str) -> str:
     words += ["--stride-time", card.stride_time] if card.stride_time > 1 else []
     usual = PROBLEMS[card.name]().model_dump(mode="json") if card.name in PROBLEMS else {}
     own = {n: v for n, v in card.parameters.items() if n not in usual or usual[n] != v}
-    return _line(*words, *_set(own), "--out", path)
+    varied = [word for name, choice in card.vary.items() for word in ("--vary", f"{name}={choice}")]
+    return _line(*words, *_set(own), *varied, "--out", path)
 
 
 def train_command(path: str, model: dict[str, Any], run: Path) -> str:
