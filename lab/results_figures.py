@@ -16,7 +16,7 @@ from PIL import Image
 
 from fino.report import look
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, dashes_of, drawn, logarithmic
-from fino.report.scene import Scene
+from fino.report.scene import Scene, color_limits
 
 __all__ = ["Dot", "error_and_cost", "errors_over_time", "field_panels", "save_small"]
 
@@ -138,7 +138,7 @@ def field_panels(scenes: Mapping[str, Scene]) -> Figure:
                 )
                 panel.set_box_aspect(box)
                 worst = scene.error_limit(0)
-                image.set_clim(*((-worst, worst) if is_error else scene.color_limits(0)))
+                image.set_clim(*((-worst, worst) if is_error else color_limits(scene.truth[:, 0])))
                 panel.set(xticks=[], yticks=[])
                 panel.set_xlabel(f"{name}, ±{worst:.2g}" if is_error else name, fontsize=8)
                 for spine in panel.spines.values():

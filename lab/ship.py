@@ -22,7 +22,7 @@ from fino.model import pretrained
 from fino.model.emulator import Emulator
 from fino.model.pretrained import CARD, FORMAT
 from fino.model.store import CONFIG, WEIGHTS, load, model_hash, write_folder
-from fino.report.score_words import describe_verdict
+from fino.report.words import describe_verdict
 from fino.training.run import PRETRAINED
 from fino.training.run_data import read_json
 

@@ -6,12 +6,14 @@ file or the new one, never half of one.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-__all__ = ["flush", "replace", "whole_file", "write_whole"]
+__all__ = ["flush", "hold_alone", "replace", "whole_file", "write_json", "write_whole"]
 
 
 def flush(path: Path) -> None:
@@ -47,3 +49,25 @@ def write_whole(target: Path, content: bytes) -> None:
     """Write a small file, all of it or nothing."""
     with whole_file(target) as temporary:
         temporary.write_bytes(content)
+
+
+def write_json(target: Path, content: Any) -> None:
+    """The same for what JSON can say, and for paths as text."""
+    write_whole(target, (json.dumps(content, indent=1, default=str) + "\n").encode())
+
+
+@contextmanager
+def hold_alone(folder: Path, message: str) -> Iterator[None]:
+    """Keep other processes out of a folder, which is made if need be; `message` is their error."""
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(message) from None
+        yield
+    finally:
+        os.close(handle)

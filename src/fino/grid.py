@@ -14,7 +14,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
-__all__ = ["BOUNDARIES", "Grid", "boundary_per_axis"]
+__all__ = ["Grid", "boundary_per_axis"]
 
 #: What lies beyond an edge: the other side, zero, the edge cell again, or the mirror image.
 BOUNDARIES = ("periodic", "dirichlet", "neumann", "reflect")

@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["numpy_stream", "stream_seed", "torch_stream"]
+__all__ = ["numpy_stream", "torch_stream"]
 
 
 def stream_seed(seed: int, *names: str | int) -> int:

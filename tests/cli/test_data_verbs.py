@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import fino
-from fino.cli.export_data import export_data
-from fino.cli.generate import generate
+from fino.cli.data import export_data, generate
 from fino.recipe.recipe import change_tables
 
 SMALL = ("points=32", "frames=6", "duration=0.1")

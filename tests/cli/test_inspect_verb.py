@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fino
-from fino.cli.inspect import inspect
+from fino.cli.results import inspect
 
 
 @pytest.fixture(scope="module")

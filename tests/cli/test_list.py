@@ -34,7 +34,7 @@ def test_the_whole_list_leaves_out_what_takes_long(capsys: pytest.CaptureFixture
 
 def test_recipes_are_listed_without_torch() -> None:
     code = (
-        "import sys; from fino.recipe.catalogue import list_tables; "
-        "assert len(list_tables('recipes')['recipes']) > 10; assert 'torch' not in sys.modules"
+        "import sys; from fino.cli.list import _list_tables; "
+        "assert len(_list_tables('recipes')['recipes']) > 10; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

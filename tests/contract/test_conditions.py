@@ -353,3 +353,15 @@ def test_a_rollout_takes_parameters_and_forcing_by_name():
         fino.rollout(model, sample, 3, forcing={"wind": np.zeros((2, *POINTS))})
     with pytest.warns(UserWarning, match="nu = 50 lies outside"):
         fino.rollout(model, sample, 1, parameters={"nu": 50.0})
+
+
+@pytest.mark.parametrize("name", ["fino", "fno"])
+def test_a_conditioned_run_is_scored_and_reported(name, tmp_path):
+    data = world()
+    run = fino.fit(
+        build(name, data), data, steps=4, batch=2, threads=1, validations=2, out=tmp_path / "run"
+    )
+    scores = fino.evaluate(run)
+    assert set(scores["nrmse"].channels) == {"u0", "u1"} and scores.cost["multiply_adds"] > 0
+    fino.report(run)
+    assert (tmp_path / "run" / "report.html").is_file()

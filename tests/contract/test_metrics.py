@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from fino.metrics import METRICS
-from fino.metrics.bootstrap import interval, resample
 
 SPACES = [(32,), (24, 26), (26, 4, 5)]
 
@@ -68,11 +67,11 @@ def test_the_interval_holds_the_score_and_is_repeatable(name):
     metric = METRICS[name]
     prediction, truth = pair((32,), samples=12)
     values = metric.per_sample(prediction, truth, weights_for((32,)))
-    low, high = interval(metric, values)
+    low, high = metric.interval(values)
     value = metric.join(values).mean().item()
     assert low <= value <= high
-    assert interval(metric, values) == (low, high)
-    assert resample(metric, values, draws=3).shape == (3,)
+    assert metric.interval(values) == (low, high)
+    assert metric.resample(values, draws=3).shape == (3,)
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -7,7 +7,7 @@ import pytest
 
 import fino
 from fino.data.lightcone import light_cone
-from fino.report.plan_words import describe_light_cone
+from fino.report.words import describe_light_cone
 
 
 def sliding(cells: float, points: int = 128, frames: int = 41, samples: int = 12):

@@ -10,7 +10,8 @@ import pytest
 from fino.evaluation.compare import compare
 from fino.evaluation.evaluate import evaluate
 from fino.metrics.scores import Score, Scores
-from fino.report.tables import comparison, costs, counted, rendered
+from fino.report.tables import comparison, costs, rendered
+from fino.report.words import counted
 from lab.compare import beside_paper
 
 

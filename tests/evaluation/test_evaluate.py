@@ -11,7 +11,7 @@ from fino.data.store import save as save_data
 from fino.evaluation.evaluate import evaluate
 from fino.metrics import METRICS
 from fino.metrics.scores import Scores
-from fino.report.score_words import describe_verdict
+from fino.report.words import describe_verdict
 from fino.training.run_data import describe_data
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fino.evaluation.tally import Tally
 from fino.grid import Grid
 from fino.metrics import (
     METRICS,
@@ -14,13 +15,12 @@ from fino.metrics import (
     conserved_error,
     correlation,
     correlation_time,
-    error_over_time,
     fourier_error,
     max_error,
     nrmse,
     rmse,
-    score,
 )
+from fino.metrics.scores import score
 from fino.metrics.spectrum import bands_of, shells, spectrum
 
 
@@ -174,9 +174,11 @@ def test_a_blow_up_scores_infinity_and_not_nan():
 
 def test_error_over_time_averages_to_the_score():
     prediction, truth = pair((8, 8))
-    series = error_over_time(prediction, truth, "rmse")
-    assert series.shape == (3,)
-    assert series.mean().item() == pytest.approx(score("rmse", prediction, truth), rel=1e-12)
+    tally = Tally([METRICS["rmse"]], None)
+    tally.add(prediction, truth)
+    series = tally.over_time("rmse")
+    assert len(series) == 3
+    assert sum(series) / 3 == pytest.approx(score("rmse", prediction, truth), rel=1e-12)
 
 
 def test_area_weights_follow_the_cosine_of_latitude():

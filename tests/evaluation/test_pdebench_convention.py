@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from fino.metrics import score
 from fino.metrics.pdebench import CONVENTION, of_batch
+from fino.metrics.scores import score
 
 
 def zeros(samples, *space):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 import fino
 from fino.cli.rollout import rollout
+from fino.data import store
 from fino.model.emulator import Emulator
 from fino.report.movie import write_prediction_movie
 
@@ -57,6 +58,19 @@ def test_the_verb_answers_in_json(place: Path, capsys: pytest.CaptureFixture[str
     told = json.loads(capsys.readouterr().out)
     assert told["shape"] == [3, 1, 4, 6]
     assert told["plan"][0].startswith("Only the region's light cone is computed: ")
+
+
+def test_the_verb_begins_where_the_task_does(tmp_path: Path) -> None:
+    u = np.random.default_rng(0).normal(size=(30, 9, 1, 16))
+    array = fino.from_array(u, dt=0.1, extent=(0, 1), boundary="periodic", history=5)
+    data = store.save(array, tmp_path / "data.h5")
+    model = fino.build("fino", data, history=2, width=4, levels=0)
+    fino.save(model, tmp_path / "model")
+    rollout(tmp_path / "model", data=tmp_path / "data.h5", sample=1, out=tmp_path / "out.npy")
+    given, future = data.test.begin([1], model.history)
+    written = np.load(tmp_path / "out.npy")
+    assert len(written) == future.shape[1] == 4
+    np.testing.assert_array_equal(written, fino.rollout(model, given, 4)[0])
 
 
 @pytest.mark.parametrize(

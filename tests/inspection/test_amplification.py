@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fino.inspection.amplification import amplification, is_equivariant
-from fino.inspection.growth import lipschitz, stretch_of_newest
-from fino.inspection.step import BufferStep
+from fino.inspection.growth import BufferStep, lipschitz
 from fino.locality import Locality
 from fino.model.convolution import Convolution, Pool, Upsample
 
@@ -74,7 +73,7 @@ def test_the_lipschitz_constant_is_the_largest_factor(scheme: str, number: float
     np.testing.assert_allclose(found.values, known, atol=1e-3)
     many = BufferStep(stepper, torch.ones(1), steps=5)
     np.testing.assert_allclose(
-        stretch_of_newest(many, torch.randn(1, 1, 1, N).double(), iterations=24).values,
+        lipschitz(many, torch.randn(1, 1, 1, N).double(), 24, newest=True).values,
         known**5,
         rtol=1e-3,
     )

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fino.inspection.growth import lipschitz
+from fino.inspection.growth import BufferStep, lipschitz
 from fino.inspection.stability import bound_errors, geometric_sum
-from fino.inspection.step import BufferStep
 
 
 def scheme(weights: list[float]):
@@ -39,7 +38,7 @@ def test_the_bound_is_never_below_the_error_of_a_linear_problem(learned, true) -
         guess, exact = model(guess[:, None]), truth(exact[:, None])
         errors.append(rms(guess - exact))
     constant = lipschitz(BufferStep(model, torch.ones(1)), u[:1, None]).values.item()
-    found = bound_errors(float(np.max(local)), constant, np.stack(errors, axis=1), spread=1.0)
+    found = bound_errors(float(np.max(local)), constant, np.stack(errors, axis=1), 1.0, np.ones(25))
     assert (found.measured <= found.bound * (1 + 1e-9)).all()
 
 
@@ -56,9 +55,9 @@ def test_the_geometric_sum_is_right_on_both_sides_of_one_and_at_one() -> None:
 
 def test_a_bound_is_useful_until_it_exceeds_the_spread_of_the_data() -> None:
     errors = np.full((3, 10), 0.01)
-    useful = bound_errors(0.01, 1.0, errors, spread=1.0)
+    useful = bound_errors(0.01, 1.0, errors, spread=1.0, growth=np.ones(10))
     assert (useful.is_useful, useful.useful_steps) == (True, 10)
-    vacuous = bound_errors(0.01, 2.0, errors, spread=1.0)
+    vacuous = bound_errors(0.01, 2.0, errors, spread=1.0, growth=np.ones(10))
     assert (vacuous.is_useful, vacuous.useful_steps) == (False, 6)
 
 

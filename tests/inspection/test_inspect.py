@@ -14,7 +14,11 @@ from fino.inspection.inspect import Inspection
 from fino.inspection.layers import gate_reports, layer_report
 from fino.inspection.stability import StabilityPlan
 from fino.report.inspection_page import inspection_section, write_inspection
-from fino.report.inspection_words import describe_missing, inspection_json, inspection_text
+from fino.report.inspection_words import (
+    describe_missing,
+    inspection_json,
+    inspection_sections,
+)
 
 QUICK = StabilityPlan(trajectories=2, buffers=2, iterations=6, looks=(1,), longer=2)
 SMALL = {
@@ -40,6 +44,12 @@ def line():
     t = np.arange(12).reshape(1, -1, 1, 1)
     u = np.sin(2 * np.pi * (x - t / 16) + phases)
     return fino.from_array(u, 0.1, (0, 1), "periodic", speed=0.625)
+
+
+def inspection_text(found: Inspection) -> str:
+    """Every title and sentence."""
+    sections = inspection_sections(found)
+    return "\n".join(line for section in sections for line in (section.title, *section.lines))
 
 
 def inspected(name: str, data, **settings) -> Inspection:

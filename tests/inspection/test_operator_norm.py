@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from fino.grid import Grid
-from fino.inspection.growth import lipschitz
+from fino.inspection.growth import BufferStep, lipschitz
 from fino.inspection.layers import gate_reports
 from fino.inspection.operator_norm import convolution_norm, layer_bound
-from fino.inspection.step import BufferStep
 from fino.model import MODELS
 from fino.model.convolution import Convolution
 from fino.model.emulator import Emulator, EmulatorSettings

@@ -8,10 +8,9 @@ import torch
 
 from fino.grid import Grid
 from fino.inspection.amplification import step_amplification
-from fino.inspection.growth import lipschitz
+from fino.inspection.growth import BufferStep, lipschitz
+from fino.inspection.layers import prior_report
 from fino.inspection.operator_norm import layer_bound
-from fino.inspection.prior import prior_report
-from fino.inspection.step import BufferStep
 from fino.model import MODELS
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.report.inspection_words import describe_prior

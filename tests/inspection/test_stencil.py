@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fino.inspection.classical import classical_stencils
-from fino.inspection.stencil import chance_distance, moments, stencil_report, symbol
+from fino.inspection.stencil import (
+    chance_distance,
+    classical_stencils,
+    moments,
+    stencil_report,
+    symbol,
+)
 
 H = 0.1
 

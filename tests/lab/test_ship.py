@@ -11,7 +11,7 @@ import fino
 from fino.cli.app import app as user_app
 from fino.evaluation.evaluate import TOLERANCE, reproduce
 from fino.metrics.scores import Scores
-from fino.report.score_words import describe_reproduction
+from fino.report.words import describe_reproduction
 from fino.training.run import PRETRAINED
 from lab import ship as shipping
 from lab.app import app

@@ -101,7 +101,8 @@ def test_rollout_takes_a_name(shipped, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     app(["rollout", "advection", "--movie", "a.gif", "--json"], result_action="return_value")
     told = json.loads(capsys.readouterr().out)
-    assert told["shape"] == [9, 1, 16]
+    data = find_run("advection").data
+    assert told["shape"] == [data.frames - data.history, 1, 16]
     assert (tmp_path / "a.gif").stat().st_size > 0
     with pytest.raises(ValueError, match=r"'advectio'. Did you mean 'advection'"):
         app(["rollout", "advectio"], exit_on_error=False, result_action="return_value")

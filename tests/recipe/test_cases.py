@@ -7,7 +7,7 @@ import json
 from fino.evaluation.compare import compare
 from fino.recipe.cases import list_cases
 from fino.recipe.recipe import parse_recipe, read_recipe
-from fino.recipe.run import carry_out, draw_sweep, plan
+from fino.recipe.run import _draw_sweep, carry_out, plan
 from fino.report.curves import SweepPoint, error_over_setting
 
 TINY = {
@@ -93,7 +93,7 @@ def test_a_sweep_is_one_table_and_one_picture(tmp_path):
         "fino dt=learn trajectories=4",
         "fino dt=one trajectories=4",
     ]
-    pictures = draw_sweep(experiment.steps[-1].needs)
+    pictures = _draw_sweep(experiment.steps[-1].needs)
     assert [picture.name for picture in pictures] == ["sweep-train", "sweep-dt"]
     lines = pictures[0].figure.axes[0].get_legend().get_texts()
     assert [line.get_text() for line in lines] == ["fino, dt learn", "fino, dt one"]

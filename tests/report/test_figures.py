@@ -9,8 +9,7 @@ from PIL import Image
 
 from fino.grid import Grid
 from fino.report import curves, look
-from fino.report.movie import movie_frames, write_movie
-from fino.report.player import gradient, player_content
+from fino.report.movie import gradient, movie_frames, player_content, write_movie
 from fino.report.scene import Scene, draw_fields, draw_space_time
 
 

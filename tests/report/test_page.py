@@ -14,8 +14,7 @@ import fino
 from fino.evaluation.evaluate import evaluate
 from fino.recipe.recipe import read_recipe
 from fino.report.page import report
-from fino.report.score_words import describe_verdict
-from fino.report.words import train_command
+from fino.report.words import describe_verdict, train_command
 
 
 class Reader(HTMLParser):

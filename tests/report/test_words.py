@@ -6,7 +6,7 @@ import fino
 from fino.data.lightcone import light_cone
 from fino.report.inspection_page import write_inspection
 from fino.report.page import report
-from fino.report.plan_words import describe_light_cone, describe_plan
+from fino.report.words import describe_light_cone, describe_plan
 from fino.training.settings import TrainingSettings
 
 

@@ -19,7 +19,7 @@ import torch
 
 import fino
 from fino.metrics.scores import Scores
-from fino.report.score_words import baseline_table, describe_verdict
+from fino.report.words import baseline_table, describe_verdict
 from fino.training.fit import resume
 from fino.training.run import find_run
 

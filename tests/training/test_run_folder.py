@@ -13,7 +13,7 @@ from little_data import begin, blobs, little_fino, waves
 
 import fino
 import fino.training
-from fino.report.plan_words import describe_plan
+from fino.report.words import describe_plan
 from fino.training import choices
 from fino.training.choices import choose_settings
 from fino.training.loss import validate
@@ -45,8 +45,8 @@ def test_a_steady_problem_is_one_step_without_history(tmp_path):
     assert model.history == 1
     run = fino.fit(model, data, out=tmp_path / "run", steps=80, learning_rate=0.01, **QUICK)
     assert run.metrics[-1]["horizon"] == 1
-    judged = [row["nrmse"] for row in run.metrics if row["nrmse"] is not None]
-    assert judged[-1] < 0.7 * judged[0]
+    validated = [row["nrmse"] for row in run.metrics if row["nrmse"] is not None]
+    assert validated[-1] < 0.7 * validated[0]
 
 
 def test_the_folder_holds_what_the_next_room_reads(tmp_path):
@@ -80,12 +80,12 @@ def test_the_best_model_is_kept_not_the_last(choose_by, column, tmp_path):
         choose_by=choose_by,
         **{**QUICK, "validations": 20},
     )
-    judged = [row[column] for row in run.metrics if row[column] is not None]
-    assert judged[-1] > min(judged), "this run was meant to end worse than its best"
+    validated = [row[column] for row in run.metrics if row[column] is not None]
+    assert validated[-1] > min(validated), "this run was meant to end worse than its best"
     count = range(len(data.validation))
     kept = validate(run.model, *data.validation.begin(count, run.model.history))
     found = kept.full if choose_by == "full" else kept.nrmse
-    assert found == pytest.approx(min(judged), rel=1e-6)
+    assert found == pytest.approx(min(validated), rel=1e-6)
 
 
 def test_one_hard_trajectory_does_not_choose_the_model():
@@ -111,9 +111,9 @@ def test_training_stops_when_validation_no_longer_improves(tmp_path):
         patience=2,
         **{**QUICK, "validations": 100},
     )
-    judged = [row["validation"] for row in run.metrics if row["validation"] is not None]
+    validated = [row["validation"] for row in run.metrics if row["validation"] is not None]
     assert run.metrics[-1]["step"] < 400
-    assert min(judged[-2:]) > min(judged)
+    assert min(validated[-2:]) > min(validated)
 
 
 def test_averaged_weights_are_judged_and_kept(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from fino.training.processes import Processes
 from fino.training.schedule import (
-    SCHEDULES,
+    _SCHEDULES,
     Clock,
     horizon_at,
     learning_rate_at,
@@ -52,7 +52,7 @@ def test_processor_time_is_summed_over_the_processes_and_the_walls_is_not(monkey
     assert clock.cpu == pytest.approx(6.0) and clock.wall == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize("name", sorted(SCHEDULES))
+@pytest.mark.parametrize("name", sorted(_SCHEDULES))
 def test_schedules_stay_between_nothing_and_the_learning_rate(name):
     settings = TrainingSettings(schedule=name, learning_rate=1e-2, warmup=0.1)
     rates = [learning_rate_at(i / 200, settings) for i in range(200)]
@@ -63,9 +63,15 @@ def test_schedules_stay_between_nothing_and_the_learning_rate(name):
 
 def test_cosine_and_one_cycle_end_near_zero_and_step_halves_every_quarter():
     for name in ("cosine", "one-cycle"):
-        assert SCHEDULES[name](1.0) == pytest.approx(0.0, abs=1e-12)
-    assert SCHEDULES["one-cycle"](0.3) == pytest.approx(1.0)
-    assert [SCHEDULES["step"](s) for s in (0.1, 0.3, 0.6, 0.9, 1.0)] == [1, 0.5, 0.25, 0.125, 0.125]
+        assert _SCHEDULES[name](1.0) == pytest.approx(0.0, abs=1e-12)
+    assert _SCHEDULES["one-cycle"](0.3) == pytest.approx(1.0)
+    assert [_SCHEDULES["step"](s) for s in (0.1, 0.3, 0.6, 0.9, 1.0)] == [
+        1,
+        0.5,
+        0.25,
+        0.125,
+        0.125,
+    ]
 
 
 def test_the_horizon_is_one_then_grows_to_the_longest():

@@ -7,7 +7,7 @@ import shlex
 import sys
 from difflib import get_close_matches
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 import fino
 
@@ -18,17 +18,17 @@ __all__ = ["app", "main", "run_app"]
 VERBS: dict[str, tuple[str, str]] = {
     "list": ("fino.cli.list:show", "Problems, models, baselines, metrics, recipes, weights."),
     "run": ("fino.cli.run:run", "A recipe, from nothing to a page; or your own file."),
-    "generate": ("fino.cli.generate:generate", "Make data: solve a problem many times."),
+    "generate": ("fino.cli.data:generate", "Make data: solve a problem many times."),
     "export-data": (
-        "fino.cli.export_data:export_data",
+        "fino.cli.data:export_data",
         "Write data in another format: PDEBench's, or ours.",
     ),
     "train": ("fino.cli.train:train", "Train a model on a data file."),
-    "evaluate": ("fino.cli.evaluate:evaluate", "Score a run next to its baselines."),
-    "compare": ("fino.cli.compare:compare", "Many runs in one table, over seeds."),
-    "report": ("fino.cli.report:report", "One page that shows what a run did."),
+    "evaluate": ("fino.cli.results:evaluate", "Score a run next to its baselines."),
+    "compare": ("fino.cli.results:compare", "Many runs in one table, over seeds."),
+    "report": ("fino.cli.results:report", "One page that shows what a run did."),
     "rollout": ("fino.cli.rollout:rollout", "Predict: any size, any length, many processes."),
-    "inspect": ("fino.cli.inspect:inspect", "Reach, stencils, stability of a model."),
+    "inspect": ("fino.cli.results:inspect", "Reach, stencils, stability of a model."),
 }
 
 #: Verbs of earlier versions that are run from a clone now.
@@ -38,6 +38,7 @@ app = App(
     name="fino",
     help="Learned PDE solvers that are strictly local and say how far they see.",
     version=fino.__version__,
+    default_parameter=Parameter(negative=""),
 )
 for _verb, (_home, _help) in VERBS.items():
     app.command(_home, name=_verb, help=_help)

@@ -59,22 +59,13 @@ def show_table(one: Table) -> None:
 @contextmanager
 def progress(what: str, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """A bar with the time left; the body gets a function to call with the share done, 0 to 1."""
-    if quiet:
-        yield lambda share: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import TimeRemainingColumn as TimeLeft
 
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("·"),
-        TimeLeft(),
-        TextColumn("left"),
-        console=Console(stderr=True),
+    percent, dot, left = (TextColumn(t) for t in ("{task.percentage:>3.0f} %", "·", "left"))
+    told = TextColumn("{task.description}")
+    with _bars(
+        quiet, told, BarColumn(), percent, TimeElapsedColumn(), dot, TimeLeft(), left
     ) as bar:
         task = bar.add_task(what, total=1.0)
         try:
@@ -91,13 +82,10 @@ def training_bar(quiet: bool = False) -> Iterator[Callable[[Happened], None]]:
 
     The body gets a function to call with everything that happens.
     """
-    if quiet:
-        yield lambda happened: None
-        return
     began = time.monotonic()
     first: Happened | None = None
     nrmse: float | None = None
-    with _training_progress() as bar:
+    with _training_bars(quiet) as bar:
         task = bar.add_task("", total=1.0)
 
         def show(happened: Happened) -> None:
@@ -114,11 +102,8 @@ def training_bar(quiet: bool = False) -> Iterator[Callable[[Happened], None]]:
 @contextmanager
 def training_bars(runs: dict[str, Path], quiet: bool = False) -> Iterator[Callable[[Any], None]]:
     """One bar for each run that other processes are training, read from what they write down."""
-    if quiet:
-        yield lambda happened: None
-        return
     over = threading.Event()
-    with _training_progress() as bar:
+    with _training_bars(quiet) as bar:
         tasks = {name: bar.add_task(f"{name}: beginning", total=1.0) for name in runs}
 
         def follow() -> None:
@@ -137,12 +122,18 @@ def training_bars(runs: dict[str, Path], quiet: bool = False) -> Iterator[Callab
             reader.join()
 
 
-def _training_progress() -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+def _training_bars(quiet: bool) -> Progress:
+    from rich.progress import BarColumn, TextColumn
 
-    columns = (BarColumn(bar_width=24), TextColumn("{task.percentage:>3.0f} % {task.description}"))
-    return Progress(*columns, console=Console(stderr=True), refresh_per_second=4)
+    words = TextColumn("{task.percentage:>3.0f} % {task.description}")
+    return _bars(quiet, BarColumn(bar_width=24), words)
+
+
+def _bars(quiet: bool, *columns: Any) -> Progress:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(*columns, console=Console(stderr=True), refresh_per_second=4, disable=quiet)
 
 
 def _latest(run: Path) -> tuple[float, str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
+from fino.cli.console import progress, say, say_json
 
 __all__ = ["rollout"]
 
@@ -24,8 +24,8 @@ def rollout(
     movie: Path | None = None,
     mesh: str | None = None,
     device: str = "cpu",
-    why: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    why: bool = False,
+    json: bool = False,
 ) -> None:
     """Roll a model out: `fino rollout runs/swe --steps 500 --tile 512 --movie out.gif`.
 
@@ -35,38 +35,22 @@ def rollout(
     On many processes: `torchrun --nproc-per-node 4 -m fino rollout … --out out.npy`.  Tiles,
     regions and processes do not change the numbers.
 
-    Parameters
-    ----------
-    run
-        A run folder, a model folder, or the name of a pretrained model.
-    steps
-        How many frames to predict; as many as the data have after the first, if not given.
-    history
-        A .npy or .h5 file (t, c, *space) to start from; a domain of any size.
-    data
-        A data file to take the start from; the run's own if not given.
-    sample
-        Which test sample of the data to start from.
-    tile
-        Cells along each axis that are computed at a time, to bound the memory.
-    region
-        Predict only these cells, as start:stop for each axis, such as 40:60,0:32.
-    every
-        Keep every n-th frame.
-    out
-        A .npy or .h5 file for the frames.
-    movie
-        A GIF of the frames.
-    mesh
-        Processes along each axis, such as 2x2; chosen if not given.
-    device
-        `cpu`, or `cuda` for one device a process.
-    why
-        Say why the work was cut as it was.
-    json
-        Print what was done as JSON.
+    Args:
+        run: A run folder, a model folder, or the name of a pretrained model.
+        steps: How many frames to predict; as many as the data have after the start, if not given.
+        history: A .npy or .h5 file (t, c, *space) to start from; a domain of any size.
+        data: A data file to take the start from; the run's own if not given.
+        sample: Which test sample of the data to start from.
+        tile: Cells along each axis that are computed at a time, to bound the memory.
+        region: Predict only these cells, as start:stop for each axis, such as 40:60,0:32.
+        every: Keep every n-th frame.
+        out: A .npy or .h5 file for the frames.
+        movie: A GIF of the frames.
+        mesh: Processes along each axis, such as 2x2; chosen if not given.
+        device: `cpu`, or `cuda` for one device a process.
+        why: Say why the work was cut as it was.
+        json: Print what was done as JSON.
     """
-    from fino.cli.console import progress
     from fino.inference.process_group import rank_and_size
     from fino.inference.ranks import rollout_launched
     from fino.machine import keep_freed_memory
@@ -86,19 +70,34 @@ def rollout(
         )
     if ranks == 1 and mesh is not None:
         raise ValueError("--mesh is for several processes: start them with torchrun.")
-    request: dict[str, Any] = {
-        "steps": steps,
-        "tile": tile,
-        "region": _region(region),
-        "mesh": _mesh(mesh),
-    }
-    plan = _plan(model, start, ranks, **request)
+    cut: dict[str, Any] = {"tile": tile, "region": _region(region), "mesh": _mesh(mesh)}
+    plan = _plan(model, start, ranks, steps, **cut)
     quiet = json or rank > 0
-    _announce([] if quiet else plan if why else plan[:2])
+    for number, line in enumerate([] if quiet else plan if why else plan[:2]):
+        say(f"  {line}" if number else line)
     with progress("rolling out", quiet=quiet) as show:
-        done = rollout_launched(model, start, out=out, every=every, progress=show, **request)
-    if done is not None:
-        _tell(done, plan[1:], model.grid.dims, out, movie, quiet=json)
+        done: Any = rollout_launched(
+            model, start, steps, out=out, every=every, progress=show, **cut
+        )
+    if done is None:
+        return
+    size = tuple(done.frames.shape)
+    if movie is not None:
+        from fino.report.movie import write_prediction_movie
+
+        alone = len(size) == model.grid.dims + 2
+        write_prediction_movie(done.frames if alone else done.frames[0], movie)
+    halo = {"halo_share": done.halo_share} if done.block else {}
+    if json:
+        facts = {"shape": size, "seconds": done.seconds, **halo, "plan": plan[1:]}
+        say_json({**facts, "out": out, "movie": movie})
+        return
+    waiting = f", {done.halo_share:.1%} of it waiting for halos" if halo else ""
+    shape = " × ".join(map(str, size))
+    say(f"{shape} (time × channel × space) in {done.seconds:.1f} s{waiting}.")
+    for path in (out, movie):
+        if path is not None:
+            say(f"  {path}: {path.stat().st_size / 1e6:.1f} MB")
 
 
 def _plan(
@@ -143,41 +142,11 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _announce(plan: list[str]) -> None:
-    from fino.cli.console import say
-
-    for number, line in enumerate(plan):
-        say(f"  {line}" if number else line)
-
-
-def _tell(
-    done: Any, plan: list[str], dims: int, out: Path | None, movie: Path | None, quiet: bool
-) -> None:
-    from fino.cli.console import say, say_json
-
-    size = tuple(done.frames.shape)
-    if movie is not None:
-        from fino.report.movie import write_prediction_movie
-
-        frames = done.frames if len(size) == dims + 2 else done.frames[0]
-        write_prediction_movie(frames, movie)
-    halo = {"halo_share": done.halo_share} if done.block else {}
-    if quiet:
-        facts = {"shape": size, "seconds": done.seconds, **halo, "plan": plan}
-        say_json({**facts, "out": out, "movie": movie})
-        return
-    waiting = f", {done.halo_share:.1%} of it waiting for halos" if halo else ""
-    shape = " × ".join(map(str, size))
-    say(f"{shape} (time × channel × space) in {done.seconds:.1f} s{waiting}.")
-    for path in (out, movie):
-        if path is not None:
-            say(f"  {path}: {path.stat().st_size / 1e6:.1f} MB")
-
-
 def _model_and_start(
     run: Path, history: str | None, data: Path | None, sample: int
 ) -> tuple[Any, Any, int | None]:
-    """The model, the frames to start from, and the frames that the data have after them."""
+    """The model, what it starts from, and how many frames the data have after that."""
+    from fino.data.dataset import Sample
     from fino.training.run import find_run
 
     found = find_run(run)
@@ -188,9 +157,8 @@ def _model_and_start(
             f"{run} is a model, not a run: say where to start with --history or --data."
         )
     source = found.with_data(data).data if data is not None else found.test_data(sample + 1)
-    model = found.model
-    start = source.test.read([sample], 0, model.history)[0]
-    return model, start, source.frames - model.history
+    given, future = source.test.begin([sample], found.model.history)
+    return found.model, Sample(given, future[0], sample), future.shape[1]
 
 
 def _device(name: str) -> str:

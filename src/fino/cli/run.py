@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import Parameter
+from fino.cli.console import (
+    progress,
+    say,
+    say_json,
+    show_table,
+    table,
+    training_bar,
+    training_bars,
+)
 
 if TYPE_CHECKING:
     from fino.recipe.run import Experiment, Outcome
@@ -32,39 +41,29 @@ def run(
     recipe: str | None = None,
     *,
     data: Path | None = None,
-    model: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    model: tuple[str, ...] = (),
     minutes: float | None = None,
     out: Path | None = None,
-    set: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    set: tuple[str, ...] = (),
     jobs: int | None = None,
-    dry_run: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    dry_run: bool = False,
+    json: bool = False,
 ) -> None:
     """Run a recipe: `fino run quickstart`, or on your own file: `fino run --data my.h5`.
 
     Generates the data, trains every model, scores them next to the baselines and writes one page.
     What is done already is skipped; after an interruption the same command goes on.
 
-    Parameters
-    ----------
-    recipe
-        A recipe that `fino list recipes` names, or a TOML file.
-    data
-        Your own data file instead of the recipe's.
-    model
-        Train this model; may be repeated, the first is reported in full.
-    minutes
-        The budget of each model in wall-clock minutes instead of the recipe's.
-    out
-        The folder for everything; runs/RECIPE if not given.
-    set
-        Any setting: `--set data.samples=50`, `--set model.fino.width=8`, `--set seeds=[0,1]`.
-    jobs
-        Train so many models at a time, each in a process of its own.
-    dry_run
-        Say what would be done and about how long it would take, and do nothing.
-    json
-        Print the result as JSON.
+    Args:
+        recipe: A recipe that `fino list recipes` names, or a TOML file.
+        data: Your own data file instead of the recipe's.
+        model: Train this model; may be repeated, the first is reported in full.
+        minutes: The budget of each model in wall-clock minutes instead of the recipe's.
+        out: The folder for everything; runs/RECIPE if not given.
+        set: Any setting: `--set data.samples=50`, `--set model.fino.width=8`, `--set seeds=[0,1]`.
+        jobs: Train so many models at a time, each in a process of its own.
+        dry_run: Say what would be done and about how long it would take, and do nothing.
+        json: Print the result as JSON.
     """
     from fino.recipe.recipe import read_recipe
     from fino.recipe.run import plan
@@ -85,8 +84,6 @@ def run(
 
 
 def _tell_plan(experiment: Experiment, json: bool) -> None:
-    from fino.cli.console import say, say_json, table
-
     steps, left = experiment.preview()
     recipe = experiment.recipe
     if json:
@@ -106,7 +103,6 @@ def _tell_plan(experiment: Experiment, json: bool) -> None:
 
 
 def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
-    from fino.cli.console import say
     from fino.recipe.run import carry_out, find_obstacles
 
     if not json:
@@ -120,7 +116,7 @@ def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
         say(f"{_in_all(left)}, into {experiment.folder}. Ctrl-C keeps what is done.\n")
     outcomes = []
     try:
-        for outcome in carry_out(experiment, _watch(quiet=json)):
+        for outcome in carry_out(experiment, partial(_watch, quiet=json)):
             outcomes.append(outcome)
             if not json and not outcome.skipped:
                 say(f"  [green]✓[/green] {outcome.step.title}, {outcome.seconds:.1f} s")
@@ -130,28 +126,19 @@ def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
     return outcomes
 
 
-def _watch(quiet: bool) -> Callable[[Sequence[Step]], Any]:
-    from fino.cli.console import progress, training_bar, training_bars
-
-    @contextmanager
-    def watch(steps: Sequence[Step]) -> Iterator[Callable[[Any], None]]:
-        if len(steps) > 1:
-            bar = training_bars({step.name: step.place for step in steps}, quiet)
-        else:
-            step = steps[0]
-            bar = training_bar(quiet) if step.kind == "train" else progress(step.title, quiet)
-        with bar as show:
-            yield show
-
-    return watch
+def _watch(steps: Sequence[Step], quiet: bool) -> AbstractContextManager[Callable[[Any], None]]:
+    """The bar of a step, or of all that are trained together."""
+    if len(steps) > 1:
+        return training_bars({step.name: step.place for step in steps}, quiet)
+    step = steps[0]
+    return training_bar(quiet) if step.kind == "train" else progress(step.title, quiet)
 
 
 def _tell_results(experiment: Experiment, outcomes: list[Outcome], json: bool) -> None:
-    from fino.cli.console import say, say_json, show_table
     from fino.evaluation.compare import compare
     from fino.metrics.scores import Scores
     from fino.report import tables
-    from fino.report.score_words import describe_verdict
+    from fino.report.words import describe_verdict
 
     runs = [experiment.folder / case.name for case in experiment.cases]
     scores = {run.name: Scores.load(run) for run in runs}

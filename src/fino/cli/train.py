@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
+from fino.cli.console import say, say_json, training_bar
 
 if TYPE_CHECKING:
     from fino.recipe.recipe import Recipe
@@ -27,40 +27,28 @@ def train(
     out: Path | None = None,
     resume: Path | None = None,
     recipe: str | None = None,
-    set: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    json: Annotated[bool, Parameter(negative="")] = False,
+    set: tuple[str, ...] = (),
+    json: bool = False,
 ) -> None:
     """Train a model: `fino train --data swe.h5 --model fino --minutes 5 --out runs/swe`.
 
     Ctrl-C saves; `fino train --resume runs/swe` goes on and ends with the same weights.
     With several processes: `torchrun --nproc-per-node 2 -m fino train …`.
 
-    Parameters
-    ----------
-    data
-        The data file, as `fino generate` writes it or any that `fino.open` reads.
-    model
-        One of the models that `fino list` names; the recipe's first, or fino.
-    minutes
-        The budget in wall-clock minutes; five if no budget is given.
-    cpu_seconds
-        The budget in seconds of processor time.
-    steps
-        The budget in steps.
-    epochs
-        The budget in passes over the training part.
-    out
-        The run folder; a new one under runs/ if not given.
-    resume
-        A run folder to go on with.
-    recipe
-        A recipe by name or as a TOML file: what it says for this model, and its data file if
-        `--data` is not given.  Budgets on the command line replace its own.
-    set
-        Any setting: `--set model.width=48`, `--set train.horizon=8`, `--set data.train=100`.
-        `--set train.seed=1` draws the first weights anew too.
-    json
-        Print the result as JSON.
+    Args:
+        data: The data file, as `fino generate` writes it or any that `fino.open` reads.
+        model: One of the models that `fino list` names; the recipe's first, or fino.
+        minutes: The budget in wall-clock minutes; five if no budget is given.
+        cpu_seconds: The budget in seconds of processor time.
+        steps: The budget in steps.
+        epochs: The budget in passes over the training part.
+        out: The run folder; a new one under runs/ if not given.
+        resume: A run folder to go on with.
+        recipe: A recipe by name or as a TOML file: what it says for this model, and its data file
+            if `--data` is not given.  Budgets on the command line replace its own.
+        set: Any setting: `--set model.width=48`, `--set train.horizon=8`, `--set data.train=100`.
+            `--set train.seed=1` draws the first weights anew too.
+        json: Print the result as JSON.
     """
     from fino.machine import keep_freed_memory
     from fino.recipe.recipe import read_recipe
@@ -83,11 +71,10 @@ def train(
 
 
 def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run:
-    from fino.cli.console import say, training_bar
     from fino.model.build import build
     from fino.recipe.cases import choose_case
     from fino.recipe.data import open_data
-    from fino.report.plan_words import describe_plan
+    from fino.report.words import describe_plan
     from fino.training.choices import choose_settings
     from fino.training.fit import fit
     from fino.training.settings import TrainingSettings
@@ -108,7 +95,6 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
 
 
 def _resume(folder: Path, recipe: Recipe, quiet: bool) -> Run:
-    from fino.cli.console import say, training_bar
     from fino.recipe.cases import find_settings
     from fino.training.fit import resume
 
@@ -124,30 +110,18 @@ def _resume(folder: Path, recipe: Recipe, quiet: bool) -> Run:
 
 
 def _tell(run: Run, json: bool, quiet: bool) -> None:
-    from fino.cli.console import say, say_json
     from fino.model.store import model_hash
 
-    best, folder = run.best, run.folder
-    assert folder is not None
-    last = run.metrics[-1]
+    best, last = run.best, run.metrics[-1]
     if json and int(os.environ.get("RANK", "0")) == 0:
-        say_json(
-            {
-                "run": run.folder,
-                "steps": last["step"],
-                "best": best,
-                "cpu_seconds": last["cpu_seconds"],
-                "wall_seconds": last["wall_seconds"],
-                "weights_sha256": model_hash(folder / "model"),
-            }
-        )
+        spent = {key: last[key] for key in ("cpu_seconds", "wall_seconds")}
+        weights = model_hash(run.folder / "model") if run.folder else None
+        facts = {"run": run.folder, "steps": last["step"], "best": best, **spent}
+        say_json({**facts, "weights_sha256": weights})
     if quiet:
         return
-    if best is None:
-        say(f"Every validation rollout diverged. The run is in {run.folder}.")
-    else:
-        say(
-            f"Best at step {best['step']} of {last['step']}: validation rollout nRMSE "
-            f"{best['nrmse']:.3g}. The run is in {run.folder}."
-        )
-    say(f"Next: fino evaluate {run.folder}")
+    found = "Every validation rollout diverged."
+    if best is not None:
+        of, error = f"step {best['step']} of {last['step']}", f"{best['nrmse']:.3g}"
+        found = f"Best at {of}: validation rollout nRMSE {error}."
+    say(f"{found} The run is in {run.folder}.\nNext: fino evaluate {run.folder}")

@@ -18,7 +18,7 @@ from fino.data.split import Split
 from fino.grid import Grid
 from fino.settings import Settings, did_you_mean
 
-__all__ = ["SYMMETRIES", "WALLS", "Card", "Cost"]
+__all__ = ["Card", "Cost"]
 
 #: What can be done to every trajectory without leaving the data's own distribution.
 SYMMETRIES = ("shift", "flip", "sign", "rotate")

@@ -13,7 +13,6 @@ was interrupted goes on from there and ends with the very bytes of one that was 
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import time
@@ -33,7 +32,7 @@ from fino.data.dataset import Dataset, sample_digest
 from fino.data.frames import ArrayFrames
 from fino.data.split import split_by_rule
 from fino.data.store import read_native, write_cards, write_native
-from fino.durable import replace, whole_file, write_whole
+from fino.durable import hold_alone, replace, whole_file, write_whole
 from fino.pde import Problem, find_problem
 from fino.pde.problem import Progress, cores
 from fino.settings import did_you_mean
@@ -397,19 +396,9 @@ class _Shards:
     @contextmanager
     def locked(self, overwrite: bool) -> Iterator[None]:
         """Hold the folder of shards alone, and check that it is about the same data."""
-        import fcntl
-
-        self.folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ValueError(f"another process is making {self.path} now.") from None
+        with hold_alone(self.folder, f"another process is making {self.path} now."):
             self._begin(overwrite)
             yield
-        finally:
-            os.close(handle)
 
     def _begin(self, overwrite: bool) -> None:
         plan = self.folder / "card.json"

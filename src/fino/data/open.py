@@ -34,7 +34,7 @@ from fino.data.pdebench import is_pdebench, read_pdebench
 from fino.data.store import is_native, read_native
 from fino.data.well import find_well_files, is_well, read_well
 
-__all__ = ["open", "serve"]
+__all__ = ["open"]
 
 Place = str | os.PathLike[str]
 

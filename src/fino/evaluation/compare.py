@@ -20,6 +20,15 @@ from fino.training.run import Run, find_run
 
 __all__ = ["Comparison", "Row", "Spread", "compare"]
 
+#: Costs that are averaged over seeds.
+_COSTS = (
+    "parameters",
+    "multiply_adds",
+    "seconds_per_step",
+    "training_cpu_seconds",
+    "peak_memory_bytes",
+)
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -102,7 +111,9 @@ def _scores_of(run: Run | Scores | str | Path) -> Scores:
 def _comparison(group: list[Scores]) -> Comparison:
     alike: dict[str, list[Scores]] = {}
     for scores in group:
-        known = _known_to_all([s.model for s in group if s.model["name"] == scores.model["name"]])
+        rivals = [s.model for s in group if s.model["name"] == scores.model["name"]]
+        # A setting that came later, and that earlier runs could not write, tells none apart.
+        known = set.intersection(*(set(model.get("training", {})) for model in rivals))
         facts = _without_seed(scores.model, known)
         alike.setdefault(json.dumps(facts, sort_keys=True), []).append(scores)
     names = _names([members[0].model for members in alike.values()])
@@ -115,11 +126,7 @@ def _comparison(group: list[Scores]) -> Comparison:
             cost = scores.cost.get("baselines", {}).get(name)
             baselines.setdefault(name, Row(name, values, cost=cost, is_baseline=True))
     return Comparison(
-        task=first.data["name"],
-        data=first.data,
-        convention=first.convention,
-        rows=tuple(rows),
-        baselines=tuple(baselines.values()),
+        first.data["name"], first.data, first.convention, tuple(rows), tuple(baselines.values())
     )
 
 
@@ -132,41 +139,17 @@ def _row(name: str, members: list[Scores]) -> Row:
         else:
             numbers = [score.value for score in found]
             # A seed that diverged takes the mean with it, and has no distance from the others.
-            known = all(math.isfinite(number) for number in numbers)
-            values[metric] = Spread(
-                statistics.fmean(numbers), statistics.stdev(numbers) if known else None
-            )
-    seeds = [scores.model.get("training", {}).get("seed") for scores in members]
-    return Row(
-        name,
-        values,
-        runs=len(members),
-        seeds=tuple(seed for seed in seeds if seed is not None),
-        cost=_mean_cost([scores.cost for scores in members]),
-    )
+            is_known = all(math.isfinite(number) for number in numbers)
+            deviation = statistics.stdev(numbers) if is_known else None
+            values[metric] = Spread(statistics.fmean(numbers), deviation)
+    seeds = (scores.model.get("training", {}).get("seed") for scores in members)
+    cost = _mean_cost([scores.cost for scores in members])
+    return Row(name, values, len(members), tuple(s for s in seeds if s is not None), cost)
 
 
 def _mean_cost(costs: list[dict[str, Any]]) -> dict[str, float]:
-    mean = {}
-    for key in (
-        "parameters",
-        "multiply_adds",
-        "seconds_per_step",
-        "training_cpu_seconds",
-        "peak_memory_bytes",
-    ):
-        known = [cost[key] for cost in costs if cost.get(key) is not None]
-        if known:
-            mean[key] = statistics.fmean(known)
-    return mean
-
-
-def _known_to_all(models: list[dict[str, Any]]) -> set[str]:
-    """The training's settings that every run wrote down.
-
-    One that came later, and that earlier runs could not write, does not tell runs apart.
-    """
-    return set.intersection(*(set(model.get("training", {})) for model in models))
+    known = {key: [c[key] for c in costs if c.get(key) is not None] for key in _COSTS}
+    return {key: statistics.fmean(values) for key, values in known.items() if values}
 
 
 def _without_seed(model: dict[str, Any], known: set[str]) -> dict[str, Any]:
@@ -188,13 +171,9 @@ def _names(models: list[dict[str, Any]]) -> list[str]:
             for key, value in model.get(part, {}).items():
                 others = [rival.get(part, {}).get(key) for rival in rivals]
                 if key not in ("seed", "inputs") and any(other != value for other in others):
-                    words.append(f"{key}={_plain(value)}")
+                    plain = "×".join(map(str, value)) if isinstance(value, list) else value
+                    words.append(f"{key}={plain}")
         names.append(" ".join([model["name"], *words[:4]]))
-    counted = [
+    return [
         f"{n} #{names[: i + 1].count(n)}" if names.count(n) > 1 else n for i, n in enumerate(names)
     ]
-    return counted
-
-
-def _plain(value: Any) -> str:
-    return "×".join(str(v) for v in value) if isinstance(value, list) else str(value)

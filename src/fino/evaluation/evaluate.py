@@ -28,7 +28,6 @@ from fino.evaluation.tally import Predict, Tally, tally_all
 from fino.given import Given
 from fino.machine import describe_machine, peak_memory
 from fino.metrics import METRICS, area_weights
-from fino.metrics.bootstrap import resample
 from fino.metrics.scores import Scores
 from fino.model.baselines import Baseline, baselines_for
 from fino.model.cost import multiply_adds, parameters
@@ -82,13 +81,10 @@ def evaluate(
     fitted = baselines_for(run.data, task.shown) if baselines and len(run.data.train) else {}
     predictors: dict[str, Predict] = {"model": run.predict}
     predictors |= {name: _predict_with(baseline) for name, baseline in fitted.items()}
+    weights = area_weights(run.data.grid) if run.data.card.area_weighted else None
+    batch = batch if convention == "pdebench" else None
     tallies, truth_energy, skipped = tally_all(
-        predictors,
-        scored,
-        task.shown,
-        area_weights(run.data.grid) if run.data.card.area_weighted else None,
-        batch if convention == "pdebench" else None,
-        progress,
+        predictors, scored, task.shown, weights, batch, progress
     )
     fields = run.data.fields
     scores = Scores(
@@ -101,7 +97,12 @@ def evaluate(
         verdict=_verdict(tallies, skipped),
         diverged=tallies["model"].broken,
         convention=convention if convention == "fino" else f"pdebench, batch {batch}",
-        versions=_versions(),
+        versions={
+            "fino": fino.__version__,
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
         command=command,
         cost=_cost(run, scored.begin([0], task.shown)[0], fitted),
         when={
@@ -143,15 +144,13 @@ class Reproduction:
 
     def to_dict(self) -> dict[str, Any]:
         """The same for a machine."""
-        both = {
-            m: {"today": self.today[m].value, "shipped": self.shipped[m].value}
-            for m in self.differences
-        }
-        samples = {"today": self.today.data["samples"], "shipped": self.shipped.data["samples"]}
+        today, shipped = self.today, self.shipped
         return {
             "name": self.name,
-            "samples": samples,
-            "metrics": both,
+            "samples": {"today": today.data["samples"], "shipped": shipped.data["samples"]},
+            "metrics": {
+                m: {"today": today[m].value, "shipped": shipped[m].value} for m in self.differences
+            },
             "tolerance": TOLERANCE,
             "agrees": self.agrees,
         }
@@ -169,21 +168,18 @@ def reproduce(
     """
     show = progress or (lambda share: None)
     known = run.scores
+    if known is None:
+        raise ValueError(f"There are no scores at {run.folder}. Install fino again.")
     if data is None:
-        data = run.test_data(samples, lambda share: show(share / 2))
-        run = run.with_data(data)
+        run = run.with_data(run.test_data(samples, lambda share: show(share / 2)))
     else:
         run = run.with_data(data)
-        if known is not None and run.data.hash != known.data["sha256"]:
+        if run.data.hash != known.data["sha256"]:
             raise ValueError(
                 f"These are not the data of '{run.name}': their SHA-256 differs. To score it on "
                 f"others, load it with fino.pretrained and call fino.evaluate."
             )
-    if known is None:
-        raise ValueError(f"There are no scores at {run.folder}. Install fino again.")
-    today = evaluate(
-        run, samples=samples, baselines=False, progress=lambda share: show((1 + share) / 2)
-    )
+    today = evaluate(run, samples=samples, baselines=False, progress=lambda s: show((1 + s) / 2))
     return Reproduction(run.name, today, known)
 
 
@@ -218,16 +214,17 @@ def _over_time(tallies: dict[str, Tally], data: Dataset, task: Task) -> dict[str
 
 def _spectra(tally: Tally, truth: Tensor, fields: tuple[str, ...]) -> dict[str, Any]:
     """The energy at each wavenumber in the last frame, mean over samples, for each field."""
-    content: dict[str, Any] = {"wavenumber": list(range(truth.shape[-1])), "fields": {}}
-    predicted = torch.cat(tally.energy).mean(0)
-    error = torch.cat([tally.values(m.name) for m in tally.metrics if m.band is not None], -1)
-    for channel, field in enumerate(fields):
-        content["fields"][field] = {
-            "truth": truth.mean(0)[channel].tolist(),
-            "model": predicted[channel].tolist(),
-            "error": error[:, -1, channel].square().mean(0).tolist(),
-        }
-    return content
+    errors = torch.cat([tally.values(m.name) for m in tally.metrics if m.band is not None], -1)
+    energy = {
+        "truth": truth.mean(0),
+        "model": torch.cat(tally.energy).mean(0),
+        "error": errors[:, -1].square().mean(0),
+    }
+    by_field = {
+        field: {name: values[channel].tolist() for name, values in energy.items()}
+        for channel, field in enumerate(fields)
+    }
+    return {"wavenumber": list(range(truth.shape[-1])), "fields": by_field}
 
 
 def _verdict(tallies: dict[str, Tally], skipped: dict[str, str]) -> dict[str, Any]:
@@ -235,18 +232,17 @@ def _verdict(tallies: dict[str, Tally], skipped: dict[str, str]) -> dict[str, An
     metric = METRICS[_DECISIVE]
     ours = tallies["model"].values(_DECISIVE)
     own = float(metric.join(ours).mean())
-    drawn = resample(metric, ours)
+    drawn = metric.resample(ours)
     baselines: dict[str, Any] = {}
-    for baseline, tally in tallies.items():
-        if baseline != "model":
-            theirs = float(metric.join(tally.values(_DECISIVE)).mean())
-            better = (drawn < resample(metric, tally.values(_DECISIVE))).double().mean()
-            baselines[baseline] = {
-                "value": theirs,
-                "beaten": own < theirs,
-                "ratio": theirs / own if own > 0 else None,
-                "certainty": float(better),
-            }
+    for baseline in (name for name in tallies if name != "model"):
+        values = tallies[baseline].values(_DECISIVE)
+        theirs = float(metric.join(values).mean())
+        baselines[baseline] = {
+            "value": theirs,
+            "beaten": own < theirs,
+            "ratio": theirs / own if own > 0 else None,
+            "certainty": float((drawn < metric.resample(values)).double().mean()),
+        }
     return {"metric": _DECISIVE, "value": own, "baselines": baselines, "skipped": skipped}
 
 
@@ -256,9 +252,7 @@ def _model_facts(run: Run) -> dict[str, Any]:
     if isinstance(model, torch.nn.Module):
         from safetensors.torch import save as bytes_from_tensors
 
-        state = {
-            key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()
-        }
+        state = {key: w.detach().cpu().contiguous() for key, w in model.state_dict().items()}
         facts["sha256"] = hashlib.sha256(bytes_from_tensors(state)).hexdigest()
     if hasattr(model, "settings"):
         facts["emulator"] = model.settings.model_dump(mode="json")
@@ -267,15 +261,10 @@ def _model_facts(run: Run) -> dict[str, Any]:
         facts["reach"] = [float(r) for r in model.locality.radius]
     if run.recorded_settings:
         facts["training"] = run.recorded_settings
-    if run.results_folder is not None and (trained := _trained_on(run)):
+    split = run.data_card.split if run.results_folder is not None else None
+    if split is not None and (trained := len(split.samples("train"))):
         facts["learned_from"] = {"trajectories": trained}
     return facts
-
-
-def _trained_on(run: Run) -> int:
-    """How many trajectories the run was trained on, as it wrote down."""
-    split = run.data_card.split
-    return 0 if split is None else len(split.samples("train"))
 
 
 def _data_facts(data: Dataset, part: Part, task: Task) -> dict[str, Any]:
@@ -311,10 +300,8 @@ def _cost(run: Run, given: Given, baselines: dict[str, Any]) -> dict[str, Any]:
     cost["peak_memory_bytes"] = peak_memory()
     if run.results_folder is not None:
         cost["training_cpu_seconds"] = run.metrics[-1]["cpu_seconds"] if run.metrics else None
-    seconds = {name: getattr(baseline, "seconds", None) for name, baseline in baselines.items()}
-    cost["baselines"] = {
-        name: {"seconds_per_step": value} for name, value in seconds.items() if value is not None
-    }
+    timed = {name: getattr(baseline, "seconds", None) for name, baseline in baselines.items()}
+    cost["baselines"] = {n: {"seconds_per_step": s} for n, s in timed.items() if s is not None}
     return {**cost, "machine": describe_machine()}
 
 
@@ -331,12 +318,3 @@ def _seconds_per_step(stepper: Any, given: Given) -> float:
             take_step(stepper, given)
             times.append(time.perf_counter() - began)
     return statistics.median(times[1:])
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "fino": fino.__version__,
-        "torch": str(torch.__version__),
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }

@@ -6,7 +6,7 @@ What is kept are values for each sample, so the size of a chunk changes nothing 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,7 +15,6 @@ from torch import Tensor
 from fino.data.dataset import Part
 from fino.given import Given
 from fino.metrics import METRICS, Metric, pdebench
-from fino.metrics.bootstrap import interval
 from fino.metrics.scores import Score
 from fino.metrics.spectrum import spectrum
 
@@ -87,14 +86,14 @@ class Tally:
     def _score(self, metric: Metric, fields: tuple[str, ...]) -> Score:
         values = self.values(metric.name)
         joined = metric.join(values)
-        low, high = interval(metric, values) or (None, None)
+        low, high = metric.interval(values) or (None, None)
         by_channel = joined.movedim(1, 0).flatten(1).mean(1).tolist()
         named = dict(zip(fields, by_channel, strict=True)) if len(by_channel) > 1 else {}
         return Score(float(joined.mean()), low, high, named)
 
     def over_time(self, name: str) -> list[float]:
-        metric = METRICS[name]
-        series: list[float] = metric.join(self.values(name)).flatten(1).mean(1).tolist()
+        """The error of each step, over all samples and channels."""
+        series: list[float] = METRICS[name].join(self.values(name)).flatten(1).mean(1).tolist()
         return series
 
 
@@ -117,8 +116,9 @@ def tally_all(
     tallies = {name: Tally(metrics, weights) for name in predictors}
     skipped: dict[str, str] = {}
     energy: list[Tensor] = []
-    done = 0
-    for given, truth in _chunks(part, shown, batch):
+    size = batch or max(1, _CHUNK // max(1, math.prod(part.shape[1:])))
+    for start in range(0, len(part), size):
+        given, truth = part.begin(range(start, min(start + size, len(part))), shown)
         for name in list(tallies):
             try:
                 prediction = predictors[name](given, steps)
@@ -132,14 +132,6 @@ def tally_all(
             if batch is not None:
                 tallies[name].add_batch(prediction, truth)
         energy.append(spectrum(truth[:, -1:])[:, 0])
-        done += len(truth)
         if progress:
-            progress(done / len(part))
+            progress((start + len(truth)) / len(part))
     return tallies, torch.cat(energy), skipped
-
-
-def _chunks(part: Part, shown: int, batch: int | None) -> Iterator[tuple[Given, Tensor]]:
-    each = max(1, math.prod(part.shape[1:]))
-    size = batch or max(1, _CHUNK // each)
-    for start in range(0, len(part), size):
-        yield part.begin(range(start, min(start + size, len(part))), shown)

@@ -29,7 +29,7 @@ from fino.inference.rollout import rollout
 from fino.inference.store import MemoryStore, TrajectoryStore, as_array, create_store, read_frames
 from fino.inference.tiles import Progress, choose_steps_per_halo, compute
 
-__all__ = ["Decomposition", "Halo", "Share", "decompose", "rollout_launched", "rollout_ranks"]
+__all__ = ["Decomposition", "Share", "decompose", "rollout_launched", "rollout_ranks"]
 
 
 @dataclass(frozen=True)

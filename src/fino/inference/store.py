@@ -32,8 +32,6 @@ from fino.inference.boxes import Box, Slices, shape, unwrap
 from fino.shapes import Trajectory
 
 __all__ = [
-    "ArrayStore",
-    "FileStore",
     "MemoryStore",
     "TrajectoryStore",
     "as_array",

@@ -33,7 +33,6 @@ __all__ = [
     "choose_plan",
     "choose_steps_per_halo",
     "compute",
-    "count_computed",
     "march",
 ]
 

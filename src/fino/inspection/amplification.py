@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -26,15 +27,16 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 from torch import Tensor
 
 from fino.given import Given
-from fino.inspection.step import BufferStep, periodic_twin
+from fino.inspection.growth import BufferStep
+from fino.model.emulator import Emulator
 from fino.model.rollout import AnyStepper, take_step
+from fino.shapes import Field, Trajectory
 
-__all__ = ["Amplification", "amplification", "is_equivariant", "step_amplification"]
+__all__ = ["Amplification", "amplification", "step_amplification"]
 
 #: Companion matrices up to this size are solved whole; larger ones for their largest eigenvalues.
 _WHOLE = 420
-_LARGEST = 12
-#: Factors kept for each wave.
+#: Factors found of a large matrix, and kept for each wave.
 _KEPT = 12
 #: Bloch waves looked at on a grid of several dimensions, before only axes and diagonal are.
 _MANY = 150
@@ -73,12 +75,9 @@ class Amplification:
     @property
     def unstable(self) -> list[tuple[tuple[int, ...], float]]:
         """The waves that grow, the fastest first, with their |λ|."""
-        order = np.argsort(-self.growth, kind="stable")
-        return [
-            (tuple(int(k) for k in self.wavenumbers[i]), float(self.growth[i]))
-            for i in order
-            if self.growth[i] > 1 + self.tolerance
-        ]
+        growth = self.growth
+        order = [i for i in np.argsort(-growth, kind="stable") if growth[i] > 1 + self.tolerance]
+        return [(tuple(self.wavenumbers[i].tolist()), float(growth[i])) for i in order]
 
     def modes_of(self, *wavenumber: int) -> np.ndarray:
         """All factors of one wave, none if it was not looked at."""
@@ -102,8 +101,7 @@ def amplification(
     stride: Sequence[int] | None = None,
 ) -> Amplification:
     """The factors of a stepper linearised about a constant `state` (c,) on `points` cells."""
-    points, dims = tuple(points), len(points)
-    stride = tuple(stride) if stride else (1,) * dims
+    points, stride = tuple(points), tuple(stride or [1] * len(points))
     if any(n % s for n, s in zip(points, stride, strict=True)):
         raise ValueError(f"a grid of {points} cells should be a multiple of the stride {stride}.")
     blocks = _symbols(stepper, state, points, history, stride)
@@ -113,12 +111,13 @@ def amplification(
         waves = _dominant_waves(newest, bloch, points, stride, len(state))
         for value, (wave, turned) in zip(values, waves, strict=True):
             modes.setdefault(wave, []).append(complex(np.conj(value) if turned else value))
-    every = tuple(
-        np.array(sorted(modes[wave], key=abs, reverse=True)[:_KEPT]) for wave in sorted(modes)
+    found = sorted(modes)
+    return Amplification(
+        np.array(found, dtype=int).reshape(-1, len(points)),
+        tuple(np.array(sorted(modes[wave], key=abs, reverse=True)[:_KEPT]) for wave in found),
+        points,
+        tuple(state.tolist()),
     )
-    wavenumbers = np.array(sorted(modes), dtype=int).reshape(-1, dims)
-    constant = tuple(float(v) for v in state)
-    return Amplification(wavenumbers, every, points, constant)
 
 
 def _symbols(
@@ -150,33 +149,48 @@ def _symbols(
     # Σ_m response(m) e^{iφm} over the blocks m: the inverse transform, unscaled.
     over_blocks = [3 + 2 * axis for axis in range(dims)]
     symbol = np.fft.ifftn(response, axes=over_blocks) * math.prod(counts)
-    inside = [axis + 1 for axis in over_blocks]
-    ordered = symbol.transpose([*over_blocks, 1, 0, 2, *inside])
+    ordered = symbol.transpose([*over_blocks, 1, 0, 2, *(axis + 1 for axis in over_blocks)])
     return ordered.reshape(*counts, history, len(cells), len(cells))
 
 
 def step_amplification(
-    stepper: AnyStepper, state: Tensor, points: Sequence[int]
+    emulator: Emulator, state: Tensor, points: Sequence[int]
 ) -> Amplification | None:
-    """The factors of a stepper far from any wall.
+    """The factors of an emulator far from any wall.
 
     None for a step that does not commute with shifts: waves are not its eigenvectors.
     """
-    twin, locality = periodic_twin(stepper), getattr(stepper, "locality", None)
-    # a stepper that says nothing is a plain stencil
-    stride = (1,) * len(points) if locality is None else tuple(locality.stride)
-    history = int(getattr(stepper, "history", 1))
+    twin, history, stride = _periodic_twin(emulator), emulator.history, emulator.locality.stride
     points = tuple(-(-n // s) * s for n, s in zip(points, stride, strict=True))
     if not is_equivariant(twin, state, points, history, stride):
         return None
     return amplification(twin, state, points, history, stride)
 
 
+def _periodic_twin(emulator: Emulator) -> AnyStepper:
+    """The same weights on a domain without edges.
+
+    Position channels are held at zero: the middle of the domain, away from every wall.
+    """
+    if all(emulator.grid.is_periodic) and not emulator.settings.coordinates:
+        return emulator
+    settings = {**cast(Any, emulator.network.settings).model_dump(), "boundary": "periodic"}
+    grid = replace(emulator.grid, boundary=("periodic",) * emulator.grid.dims)
+    twin = Emulator(type(emulator.network)(**settings), emulator.settings, grid)
+    twin = twin.to(next(emulator.parameters()).dtype).eval()
+    twin.load_state_dict(emulator.state_dict())
+    positions = emulator.positions().shape[0]
+
+    def far_from_walls(history: Trajectory) -> Field:
+        return twin(Given(history, torch.zeros(positions, *history.shape[3:])))
+
+    return far_from_walls
+
+
 def is_equivariant(
     stepper: AnyStepper, state: Tensor, points: Sequence[int], history: int, stride: Sequence[int]
 ) -> bool:
     """Whether shifting what goes in by one stride shifts what comes out, on a periodic grid."""
-    points = tuple(points)
     generator = torch.Generator().manual_seed(0)
     u = torch.randn(1, history, len(state), *points, generator=generator, dtype=state.dtype)
     u = u + state.view(-1, *[1] * len(points))
@@ -193,11 +207,11 @@ def is_equivariant(
 def _bloch_waves(points: tuple[int, ...], stride: tuple[int, ...]) -> list[tuple[int, ...]]:
     """One of each pair φ, −φ; of very many, those along the axes and the diagonal."""
     counts = [n // s for n, s in zip(points, stride, strict=True)]
-    waves: list[tuple[int, ...]] = []
-    for wave in np.ndindex(*counts):
-        mirror = tuple(-k % n for k, n in zip(wave, counts, strict=True))
-        if mirror >= wave:
-            waves.append(wave)
+    waves = [
+        wave
+        for wave in np.ndindex(*counts)
+        if wave <= tuple(-k % n for k, n in zip(wave, counts, strict=True))
+    ]
     if len(waves) <= _MANY or len(points) == 1:
         return waves
     return [w for w in waves if sum(k > 0 for k in w) <= 1 or len(set(w)) == 1]
@@ -205,16 +219,14 @@ def _bloch_waves(points: tuple[int, ...], stride: tuple[int, ...]) -> list[tuple
 
 def _eigenpairs(matrices: np.ndarray, history: int) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of the companion matrix and the newest frame of each eigenvector (n, m)."""
-    n = matrices.shape[1]
+    n, row = matrices.shape[1], np.concatenate(list(matrices), axis=1)
     whole = n * history
     if whole <= _WHOLE:
-        companion = np.zeros((whole, whole), dtype=complex)
-        companion[:-n, n:] = np.eye(whole - n)
-        companion[-n:] = np.concatenate(list(matrices), axis=1)
+        companion = np.eye(whole, k=n, dtype=complex)
+        companion[-n:] = row
         # torch rather than numpy, whose threads nobody here could stop from waiting for one another
         values, vectors = torch.linalg.eig(torch.from_numpy(companion))
         return values.numpy(), vectors[-n:].numpy()
-    row = np.concatenate(list(matrices), axis=1)
 
     def times(v: np.ndarray) -> np.ndarray:
         return np.concatenate([v.ravel()[n:], row @ v.ravel()])
@@ -222,7 +234,7 @@ def _eigenpairs(matrices: np.ndarray, history: int) -> tuple[np.ndarray, np.ndar
     operator = LinearOperator((whole, whole), matvec=times, dtype=complex)
     start = np.random.default_rng(0).standard_normal(whole)
     try:
-        values, vectors = eigs(operator, k=_LARGEST, which="LM", v0=start, tol=1e-6)
+        values, vectors = eigs(operator, k=_KEPT, which="LM", v0=start, tol=1e-6)
     except ArpackNoConvergence as partly:
         values, vectors = partly.eigenvalues, partly.eigenvectors
     return values, vectors[-n:]

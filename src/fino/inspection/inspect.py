@@ -18,11 +18,17 @@ import torch
 
 from fino.data.dataset import Dataset
 from fino.inspection.amplification import Amplification, step_amplification
-from fino.inspection.layers import GateReport, LayerReport, gate_reports, layer_reports, time_steps
-from fino.inspection.prior import PriorReport, prior_report
+from fino.inspection.growth import over_space
+from fino.inspection.layers import (
+    GateReport,
+    LayerReport,
+    PriorReport,
+    gate_reports,
+    layer_reports,
+    prior_report,
+)
 from fino.inspection.reach import Reach, reach
 from fino.inspection.stability import Stability, StabilityPlan, held_out, stability
-from fino.inspection.step import over_space
 from fino.machine import threads
 from fino.model.emulator import Emulator
 from fino.shapes import Trajectory
@@ -79,8 +85,8 @@ class Inspection:
             rows["Lipschitz constant, C"] = bound.constant
             rows["steps that the bound is useful"] = bound.useful_steps
             rows["rollouts that stayed in range"] = f"{run.stayed} of {run.trajectories}"
-        known = [(name, _short(value)) for name, value in rows.items() if value is not None]
-        return "\n".join(f"{name:<30}  {value}" for name, value in known)
+        known = ((name, value) for name, value in rows.items() if value is not None)
+        return "\n".join(f"{name:<30}  {_short(value)}" for name, value in known)
 
     def to_dict(self) -> dict[str, Any]:
         """The same for a machine: numbers in plain JSON types."""
@@ -92,6 +98,7 @@ class Inspection:
         return content
 
 
+@threads(1)  # the fields are small: more threads would mostly wait for one another
 def inspect(
     model: Any,
     data: Dataset | str | Path | None = None,
@@ -104,16 +111,7 @@ def inspect(
     `data` are the run's own if not given; a model alone needs them for gates and stability.
     `plan` says how much is measured; its defaults take some seconds on a plane of 64 × 64 cells.
     """
-    with threads(1):  # the fields are small: more threads would mostly wait for one another
-        return _inspect(model, data, plan or StabilityPlan(), progress)
-
-
-def _inspect(
-    model: Any,
-    data: Dataset | str | Path | None,
-    plan: StabilityPlan,
-    progress: Callable[[float], None] | None,
-) -> Inspection:
+    plan = plan or StabilityPlan()
     run = find_run(model, data)
     emulator = run.model
     if not isinstance(emulator, Emulator):
@@ -151,7 +149,7 @@ def _inspect(
         reach=reach(emulator, opened),
         prior=prior_report(emulator),
         layers=layer_reports(emulator, history),
-        time_steps=time_steps(emulator.network),
+        time_steps=getattr(emulator.network, "time_steps", {}),
         gates=gates,
         amplification=factors,
         stability=stable,
@@ -178,8 +176,7 @@ def _histories(emulator: Emulator, data: Dataset | None) -> Trajectory:
         part = held_out(data)
         some = range(min(_LOOKED_AT, len(part)))
         last = max(0, data.frames - emulator.history - 1) if not data.steady else 0
-        both = [part.read(some, start, emulator.history) for start in sorted({0, last})]
-        return torch.cat(both)
+        return torch.cat([part.read(some, t, emulator.history) for t in sorted({0, last})])
     shape = (2, emulator.history, emulator.channels, *emulator.grid.points)
     noise = torch.randn(shape, generator=torch_stream(0, "inspect")).to(emulator.input_std)
     return noise * over_space(emulator.input_std, noise) + over_space(emulator.input_mean, noise)
@@ -195,21 +192,17 @@ def _short(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """The same content in types that `json` writes; infinities and NaN become None."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if dataclasses.is_dataclass(value):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {_key(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
-    if isinstance(value, np.ndarray | list | tuple):
-        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, complex):
-        return [_plain(value.real), _plain(value.imag)]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+        value = [value.real, value.imag]
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _key(key: Any) -> str:

@@ -1,6 +1,11 @@
-"""What each layer learned: its stencils beside the textbooks', its gates on data, its Δt.
+"""What a model learned: its prior, its stencils beside the textbooks', its gates on data, its Δt.
 
-    G = σ(g) ⊙ S,   g = W_g ∗ S        a gate is open where σ(g) > ½
+    û = Σ_k w_k u_{t−k} + network         "linear" prior: which frames are combined
+    û = S ∗ u_t + network                 "stencil": (S − 1)/Δt is a differential operator
+    G = σ(g) ⊙ S,   g = W_g ∗ S           a gate is open where σ(g) > ½
+
+The prior's stencil acts on the fields themselves, so its moments are the coefficients of the
+linear equation that fits the data best, in physical units.
 
 A layer of 16 × 16 channels holds 256 stencils.  The report says what most of their weight looks
 like, how that compares with chance, and shows the strongest ones in full.
@@ -20,27 +25,74 @@ from fino.given import Given
 from fino.inspection.stencil import (
     StencilReport,
     chance_distance,
+    moments,
     nearest_classical,
     stencil_report,
 )
 from fino.model.emulator import Emulator
 from fino.model.fino import LocalOperatorBlock
 from fino.model.fused import plain_blocks
+from fino.model.prior import LinearPrior, PastFrames, Scheme
 from fino.model.rollout import take_step
 from fino.shapes import Trajectory
 
 __all__ = [
     "GateReport",
     "LayerReport",
+    "PriorReport",
     "StrongStencil",
     "gate_reports",
-    "layer_report",
     "layer_reports",
-    "time_steps",
+    "prior_report",
 ]
 
 #: Stencils of a layer that are shown in full.
 _STRONGEST = 3
+#: Coefficients of a field's rate of change, by field and derivative.
+Rate = dict[tuple[str, tuple[int, ...]], float]
+
+
+@dataclass(frozen=True)
+class PriorReport:
+    """What is predicted before the network adds anything.
+
+    `frames` maps how many steps ago to the weight of each field, `equation` each field to its
+    rate of change.
+    """
+
+    kind: str
+    frames: dict[int, tuple[float, ...]]
+    equation: dict[str, Rate]
+
+
+def prior_report(emulator: Any) -> PriorReport:
+    """Read the prior of an emulator; coefficients too small to matter are left out."""
+    prior: LinearPrior = emulator.prior
+    frames, equation = {}, {}
+    if isinstance(prior, PastFrames):
+        weights = prior.weight.detach().double()
+        for row, ago in zip(weights, range(len(weights), 0, -1), strict=True):
+            if float(row.abs().max()) > 0.05 * float(weights.abs().max()):
+                frames[ago] = tuple(row.tolist())
+    if isinstance(prior, Scheme):
+        for place, field in enumerate(emulator.settings.fields):
+            equation[field] = _rate(emulator, prior.weight.detach(), place)
+    return PriorReport(prior.kind, frames, equation)
+
+
+def _rate(emulator: Any, weight: Tensor, place: int) -> Rate:
+    """The moments of (S − 1)/Δt for one field, the terms that matter in a step."""
+    settings, grid = emulator.settings, emulator.grid
+    scheme = weight.double().cpu().numpy()[place].copy()
+    scheme[(place, *[1] * grid.dims)] -= 1.0
+    spread = emulator.input_std.detach().double().cpu().numpy()
+    found = {}
+    for source, (name, weights) in enumerate(zip(settings.fields, scheme, strict=True)):
+        in_cells = moments(weights, (1.0,) * grid.dims, highest=2)
+        for alpha, value in moments(weights, grid.spacing, highest=2).items():
+            if abs(in_cells[alpha]) * spread[source] > 3e-3 * spread[place]:
+                found[name, alpha] = value / settings.dt
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,17 +154,13 @@ class GateReport:
         return sum(self.open_share) / len(self.open_share)
 
 
-def _stencil_layers(network: nn.Module) -> dict[str, nn.Module]:
-    """Every layer whose weights are stencils: odd windows over space, wider than a cell."""
-    found = {}
-    for name, module in network.named_modules():
-        weight = getattr(module, "weight", None)
-        if not isinstance(weight, torch.Tensor) or weight.dim() < 3 or weight.is_complex():
-            continue
-        window = weight.shape[2:]
-        if max(window) > 1 and all(n % 2 for n in window):
-            found[name] = module
-    return found
+def _holds_stencils(module: nn.Module) -> bool:
+    """Whether the weights are stencils: odd windows over space, wider than a cell."""
+    weight = getattr(module, "weight", None)
+    if not isinstance(weight, Tensor) or weight.dim() < 3 or weight.is_complex():
+        return False
+    window = weight.shape[2:]
+    return max(window) > 1 and all(n % 2 for n in window)
 
 
 def layer_reports(emulator: Emulator, history: Trajectory) -> list[LayerReport]:
@@ -122,10 +170,14 @@ def layer_reports(emulator: Emulator, history: Trajectory) -> list[LayerReport]:
     a stencil counts by its weights times the size of what it is applied to.
     """
     grid, reports = emulator.grid, []
-    layers = _stencil_layers(emulator.network)
-    for name, (inputs, _) in _record(layers, emulator, history).items():
-        weights = _weights(layers[name])
+    layers: dict[str, Any] = {
+        name: module for name, module in emulator.network.named_modules() if _holds_stencils(module)
+    }
+    seen = _record(layers, emulator, history)
+    for name, layer in layers.items():
+        weights = layer.weight.detach().double().cpu().numpy()
         spacing, size = grid.spacing, np.ones(weights.shape[1])
+        inputs, _ = seen.get(name, (None, None))
         if inputs is not None and inputs.dim() == 2 + grid.dims:
             spacing = tuple(
                 h * max(1, round(n / m))
@@ -149,7 +201,6 @@ def layer_report(
     nearest: dict[str, float] = {}
     for one, weight in zip(found, share, strict=True):
         nearest[one.name] = nearest.get(one.name, 0.0) + float(weight)
-    best = np.argsort(-share, kind="stable")[:_STRONGEST]
     return LayerReport(
         name=name,
         stencils=len(flat),
@@ -159,15 +210,10 @@ def layer_report(
         distance=_weighted_median(np.array([one.distance for one in found]), share),
         chance=chance_distance(tuple(window)),
         strongest=tuple(
-            StrongStencil(int(i) // inputs, int(i) % inputs, float(share[i]), report)
-            for i, report in ((i, stencil_report(flat[i], h)) for i in best)
+            StrongStencil(i // inputs, i % inputs, float(share[i]), stencil_report(flat[i], h))
+            for i in np.argsort(-share, kind="stable")[:_STRONGEST].tolist()
         ),
     )
-
-
-def _weights(layer: nn.Module) -> np.ndarray:
-    weight: Any = layer.weight
-    return np.asarray(weight.detach().double().cpu().numpy())
 
 
 def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
@@ -183,39 +229,28 @@ def gate_reports(emulator: Emulator, history: Trajectory) -> list[GateReport]:
         for name, module in emulator.network.named_modules()
         if isinstance(module, LocalOperatorBlock) and module.gate is not None
     }
-    seen = _record(gated, emulator, history)
-    return [_gate_report(name, s, g) for name, (s, g) in seen.items() if s is not None]
-
-
-def _gate_report(name: str, s: Tensor, g: Tensor) -> GateReport:
-    opening = torch.sigmoid(g)
-    share = (opening > 0.5).float().flatten(2).mean(dim=(0, 2))
-    return GateReport(
-        block=name,
-        open_share=tuple(float(x) for x in share),
-        mean=float(opening.mean()),
-        always_open=int((share == 1).sum()),
-        always_shut=int((share == 0).sum()),
-        largest=float(opening.max()),
-        sensitivity=float((s * opening * (1 - opening)).abs().max()),
-    )
-
-
-def time_steps(network: nn.Module) -> dict[str, float]:
-    """Δt of every block that has one."""
-    with torch.no_grad():
-        return {
-            name: float(module.dt())
-            for name, module in network.named_modules()
-            if callable(getattr(module, "dt", None))
-        }
+    found = []
+    for name, (s, g) in _record(gated, emulator, history).items():
+        opening = torch.sigmoid(g)
+        share = (opening > 0.5).float().flatten(2).mean(dim=(0, 2))
+        report = GateReport(
+            block=name,
+            open_share=tuple(share.tolist()),
+            mean=float(opening.mean()),
+            always_open=int((share == 1).sum()),
+            always_shut=int((share == 0).sum()),
+            largest=float(opening.max()),
+            sensitivity=float((s * opening * (1 - opening)).abs().max()),
+        )
+        found.append(report)
+    return found
 
 
 def _record(
     modules: Mapping[str, nn.Module], emulator: Emulator, history: Trajectory
 ) -> dict[str, tuple[Any, Any]]:
-    """The input and output of each module in one step, by name; None where it was not called."""
-    seen: dict[str, tuple[Any, Any]] = dict.fromkeys(modules, (None, None))
+    """The input and output of each module in one step, by name, of those that were called."""
+    seen: dict[str, tuple[Any, Any]] = {}
 
     def hook(name: str) -> Any:
         return lambda module, inputs, output: seen.update({name: (inputs[0], output)})
@@ -228,4 +263,4 @@ def _record(
     finally:
         for handle in handles:
             handle.remove()
-    return seen
+    return {name: seen[name] for name in modules if name in seen}

@@ -23,7 +23,7 @@ from fino.model.emulator import Emulator
 from fino.model.fino import Fino
 from fino.model.unet import UNet
 
-__all__ = ["Gates", "LayerBound", "convolution_norm", "layer_bound"]
+__all__ = ["Gates", "LayerBound", "layer_bound"]
 
 #: By gated block: the largest σ and the largest |s σ′| seen on data.
 Gates = dict[str, tuple[float, float]]
@@ -74,28 +74,30 @@ def _largest_singular(weight: Tensor, lengths: Sequence[int], radius: Sequence[i
     taps = weight.movedim((0, 1), (-2, -1))
     for place in product(*(range(n) for n in weight.shape[2:])):
         # a window wider than a periodic axis wraps around and adds up
-        kernel[tuple((p - r) % n for p, r, n in zip(place, radius, lengths, strict=True))] += taps[
-            place
-        ]
+        cell = tuple((p - r) % n for p, r, n in zip(place, radius, lengths, strict=True))
+        kernel[cell] += taps[place]
     symbol = torch.fft.rfftn(kernel, dim=tuple(range(len(lengths)))).flatten(0, -3)
     small = symbol if symbol.shape[1] <= symbol.shape[2] else symbol.mH
-    largest = 0.0
-    for some in small.split(1024):
-        largest = max(largest, float(torch.linalg.eigvalsh(some @ some.mH)[:, -1].max()))
-    return math.sqrt(max(largest, 0.0))
+    largest = [torch.linalg.eigvalsh(some @ some.mH)[:, -1].max() for some in small.split(1024)]
+    return math.sqrt(max(0.0, *map(float, largest)))
 
 
 def layer_bound(emulator: Emulator, gates: Gates | None = None) -> LayerBound | None:
-    """The bound for an emulator's buffer step; None where there is none.
+    """The bound for an emulator's buffer step.
 
-    The rolled buffer adds what is copied: the companion matrix of the prior.
+    None for networks whose structure is not known here, and for gates that no data has opened.
     """
-    network = _network_norm(emulator.network, emulator.grid.points, gates or {})
-    if network is None:
+    bound = next((b for known, b in _KNOWN.items() if isinstance(emulator.network, known)), None)
+    if bound is None:
         return None
-    norm, layers = network
+    tally = _Tally(emulator.network, emulator.grid.points, gates or {}, {})
+    try:
+        with torch.no_grad():
+            norm = bound(tally)
+    except KeyError:
+        return None
     ratio = float((emulator.output_std / emulator.input_std).abs().max())
-    return LayerBound(_prior_norm(emulator) + ratio * norm, norm, layers)
+    return LayerBound(_prior_norm(emulator) + ratio * norm, norm, tally.layers)
 
 
 def _prior_norm(emulator: Emulator) -> float:
@@ -112,29 +114,9 @@ def _prior_norm(emulator: Emulator) -> float:
 
 def _companion_norm(weights: Tensor) -> float:
     """The norm of the shift of K frames whose newest is a combination of all."""
-    history = len(weights)
-    matrix = torch.zeros(history, history, dtype=torch.float64)
-    matrix[:-1, 1:] = torch.eye(history - 1, dtype=torch.float64)
+    matrix = torch.ones(len(weights) - 1, dtype=torch.float64).diag(1)
     matrix[-1] = weights.double()
     return float(torch.linalg.matrix_norm(matrix, 2))
-
-
-def _network_norm(
-    network: nn.Module, points: Sequence[int], gates: Gates
-) -> tuple[float, dict[str, float]] | None:
-    """The product of layer norms and the norms themselves.
-
-    None for networks whose structure is not known here, and for gates that no data has opened.
-    """
-    bound = next((b for known, b in _KNOWN.items() if isinstance(network, known)), None)
-    if bound is None:
-        return None
-    tally = _Tally(network, tuple(points), gates, {})
-    try:
-        with torch.no_grad():
-            return bound(tally), tally.layers
-    except KeyError:
-        return None
 
 
 @dataclass(frozen=True)
@@ -188,10 +170,12 @@ def _unet(tally: _Tally) -> float:
     """Levels from the bottom up; putting fields side by side adds squares."""
 
     def two(name: str, level: int) -> float:
-        module, total = tally.network.get_submodule(name), 1.0
+        total = 1.0
         for part in ("first", "second"):
             total *= tally.slope * tally.norm(f"{name}.{part}", level)
-            total *= _norm_slope(getattr(module, f"{part}_norm"))
+            norm = tally.network.get_submodule(f"{name}.{part}_norm")
+            if not isinstance(norm, nn.Identity):  # a batch norm in use
+                total *= float((norm.weight / (norm.running_var + norm.eps).sqrt()).abs().max())
         return total
 
     bound = two("bottleneck", tally.levels)
@@ -201,14 +185,6 @@ def _unet(tally: _Tally) -> float:
         side_by_side = math.hypot(up * bound, 1.0)
         bound = two(f"decoder.{level}", level) * side_by_side * two(f"encoder.{level}", level)
     return bound * tally.norm("head")
-
-
-def _norm_slope(layer: nn.Module) -> float:
-    """What a batch norm in use multiplies by."""
-    if isinstance(layer, nn.Identity):
-        return 1.0
-    norm: Any = layer
-    return float((norm.weight / (norm.running_var + norm.eps).sqrt()).abs().max())
 
 
 _KNOWN: dict[type[nn.Module], Callable[[_Tally], float]] = {Fino: _fino, UNet: _unet}

@@ -15,6 +15,7 @@ from fino.data.dataset import Dataset
 from fino.data.lightcone import light_cone
 from fino.grid import Grid
 from fino.locality import Locality
+from fino.model.emulator import Emulator
 
 __all__ = ["Reach", "reach"]
 
@@ -40,36 +41,26 @@ class Reach:
     stride_time: int = 1
 
 
-def reach(model: Any, data: Dataset | None = None) -> Reach:
-    """Compare an emulator, or anything with `locality` and `grid`, with its data."""
-    locality: Locality = model.locality
-    grid: Grid = data.grid if data is not None else model.grid
-    radius = locality.radius
+def reach(model: Emulator, data: Dataset | None = None) -> Reach:
+    """Compare a model with its data."""
+    grid, radius = data.grid if data is not None else model.grid, model.locality.radius
     length = tuple(r * h for r, h in zip(radius, grid.spacing, strict=True))
     if data is None:
         return Reach(radius, length, points=grid.points)
-    cone = light_cone(data)
+    cone, levels = light_cone(data), None
     enough = all(r >= c for r, c in zip(radius, cone.cells, strict=True))
-    levels = None
     if not enough and cone.source != "steady":
-        levels = _levels_that_see(getattr(model, "network", model), grid, cone.cells)
+        levels = _levels_that_see(model.network, grid, cone.cells)
+    stride = data.card.stride_time
     return Reach(
-        radius,
-        length,
-        needed=cone.cells,
-        needed_length=cone.length,
-        source=cone.source,
-        enough=enough,
-        levels=levels,
-        points=grid.points,
-        stride_time=data.card.stride_time,
+        radius, length, cone.cells, cone.length, cone.source, enough, levels, grid.points, stride
     )
 
 
 def _levels_that_see(network: Any, grid: Grid, cells: tuple[float, ...]) -> int | None:
     """The fewest levels, more than now, whose reach covers `cells`; None if no number does."""
-    settings = getattr(network, "settings", None)
-    if settings is None or "levels" not in type(settings).model_fields:
+    settings = network.settings
+    if "levels" not in type(settings).model_fields:
         return None
     values = settings.model_dump()
     for levels in range(settings.levels + 1, settings.levels + 9):

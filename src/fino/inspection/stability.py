@@ -28,28 +28,14 @@ from torch import Tensor
 from fino.data.dataset import Dataset, Part
 from fino.given import Given
 from fino.inspection.amplification import Amplification, step_amplification
-from fino.inspection.growth import growth_of_errors, lipschitz
+from fino.inspection.growth import BufferStep, growth_of_errors, lipschitz, over_space, size
 from fino.inspection.operator_norm import Gates, LayerBound, layer_bound
-from fino.inspection.step import BufferStep, over_space, scale_of, size
 from fino.inspection.true_step import true_step
 from fino.model.emulator import Emulator
 from fino.model.rollout import AnyStepper, frames, rollout, take_step
 from fino.shapes import Field, Trajectory
 
-__all__ = [
-    "Bounded",
-    "ErrorBound",
-    "Stability",
-    "StabilityPlan",
-    "bound_errors",
-    "bounded_rollout",
-    "geometric_sum",
-    "held_out",
-    "rollout_errors",
-    "stability",
-]
-
-Progress = Callable[[float], None]
+__all__ = ["Bounded", "ErrorBound", "Stability", "StabilityPlan", "held_out", "stability"]
 
 #: Single steps from the true histories of a trajectory, spread from its first to its last.
 _SINGLE_STEPS = 24
@@ -91,7 +77,7 @@ class ErrorBound:
     measured: np.ndarray
     typical: np.ndarray
     spread: float
-    grown: np.ndarray | None = None
+    grown: np.ndarray
 
     @property
     def useful_steps(self) -> int:
@@ -99,8 +85,8 @@ class ErrorBound:
         return _steps_below(self.bound, self.spread)
 
     @property
-    def grown_useful_steps(self) -> int | None:
-        return None if self.grown is None else _steps_below(self.grown, self.spread)
+    def grown_useful_steps(self) -> int:
+        return _steps_below(self.grown, self.spread)
 
     @property
     def is_useful(self) -> bool:
@@ -155,30 +141,33 @@ class Stability:
 
 
 def stability(
-    stepper: AnyStepper,
+    emulator: Emulator,
     data: Dataset,
-    plan: StabilityPlan | None = None,
-    gates: Gates | None = None,
-    progress: Progress | None = None,
+    plan: StabilityPlan,
+    gates: Gates,
+    progress: Callable[[float], None] | None = None,
 ) -> Stability:
-    """Measure a stepper on the held-out part of its data."""
-    plan, show = plan or StabilityPlan(), progress or (lambda share: None)
-    part, scale = held_out(data), scale_of(stepper, data.channels)
-    history = int(getattr(stepper, "history", part.history))
+    """Measure a model on the held-out part of its data."""
+    show = progress or (lambda share: None)
+    part, scale, history = held_out(data), emulator.input_std.detach(), emulator.history
     truth = part.read(range(min(plan.trajectories, len(part))))
-    errors = rollout_errors(stepper, truth, history, scale)
-    worst, steps = float(errors.single.max()), errors.rolled.shape[1]
+    errors = rollout_errors(emulator, truth, history, scale)
+    worst = float(errors.single.max())
     show(0.2)
     own = torch.cat([truth[:, :history], errors.predicted], dim=1)
     buffers = _visited_buffers(truth, own, history, plan.buffers)
-    constants, directions = _constants(BufferStep(stepper, scale), buffers, plan.iterations)
+    step = BufferStep(emulator, scale)
+    stretches = [lipschitz(step, some, plan.iterations) for some in step.scaled(buffers).split(2)]
+    constants = tuple(value for found in stretches for value in found.values.tolist())
     show(0.4)
-    state = buffers[min(1, len(buffers) - 1)].unsqueeze(0)
-    growth = growth_of_errors(stepper, scale, state, max(worst, 1e-4), steps, plan.looks)
+    state, steps = buffers[min(1, len(buffers) - 1)].unsqueeze(0), errors.rolled.shape[1]
+    growth = growth_of_errors(emulator, scale, state, max(worst, 1e-4), steps, plan.looks)
     show(0.6)
-    bounded = bounded_rollout(stepper, truth, own[: plan.long_rollouts], history, plan.longer)
+    bounded = bounded_rollout(emulator, truth, own[: plan.long_rollouts], history, plan.longer)
     show(0.8)
-    spread = _spread(stepper, truth, scale)
+    away = (truth - over_space(emulator.input_mean, truth)) / over_space(scale, truth)
+    spread = float(away.square().mean().sqrt())
+    directions = torch.cat([found.directions[:, -1] for found in stretches]).detach()
     return Stability(
         epsilon=worst,
         epsilon_mean=float(errors.single.mean()),
@@ -189,35 +178,28 @@ def stability(
         part=part.name,
         trajectories=len(truth),
         single_steps=errors.single.size,
-        **_where_known(stepper, data, (buffers[:, -1], directions[:, -1]), gates, scale),
+        **_where_known(emulator, data, buffers[:, -1], directions, gates),
     )
 
 
 def _where_known(
-    stepper: AnyStepper,
-    data: Dataset,
-    frames: tuple[Field, Field],
-    gates: Gates | None,
-    scale: Tensor,
+    emulator: Emulator, data: Dataset, frames: Field, directions: Field, gates: Gates
 ) -> dict[str, Any]:
     """The parts that need a known solver, a known network or a step that commutes with shifts."""
     notes: dict[str, str] = {}
-    known, why = true_step(data, scale)
+    known, why = true_step(data, emulator.input_std.detach())
     if known is None:
         notes["true_constant"] = why
-    mean = getattr(stepper, "input_mean", None)
-    if mean is None:
-        mean = held_out(data).read([0]).transpose(1, 2).flatten(3).mean(dim=(0, 2, 3))
-    state = mean.detach().clone()
-    factors = step_amplification(stepper, state, data.grid.points)
+    state = emulator.input_mean.detach().clone()
+    factors = step_amplification(emulator, state, data.grid.points)
     if factors is None:
         notes["amplification"] = "not equivariant"
-    layers = layer_bound(stepper, gates) if isinstance(stepper, Emulator) else None
+    layers = layer_bound(emulator, gates)
     if layers is None:
         notes["layers"] = "unknown network"
     return {
         "layers": layers,
-        "true_constant": None if known is None else known.stretch(*frames),
+        "true_constant": None if known is None else known.stretch(frames, directions),
         "amplification": factors,
         "true_amplification": None if known is None else known.amplification(state),
         "notes": notes,
@@ -286,22 +268,16 @@ def bounded_rollout(
 
 
 def bound_errors(
-    epsilon: float,
-    constant: float,
-    errors: np.ndarray,
-    spread: float,
-    growth: np.ndarray | None = None,
+    epsilon: float, constant: float, errors: np.ndarray, spread: float, growth: np.ndarray
 ) -> ErrorBound:
     """The bound for measured ε and C beside measured errors (trajectories, steps).
 
     `growth` (steps,) is what becomes of an error after 0, 1, 2 … steps.
     """
-    steps = errors.shape[1]
-    grown = None if growth is None else epsilon * np.cumsum(growth[:steps])
-    bound = epsilon * geometric_sum(constant, steps)
-    return ErrorBound(
-        epsilon, constant, bound, errors.max(axis=0), errors.mean(axis=0), spread, grown
-    )
+    bound = epsilon * geometric_sum(constant, errors.shape[1])
+    grown = epsilon * np.cumsum(growth[: errors.shape[1]])
+    measured, typical = errors.max(axis=0), errors.mean(axis=0)
+    return ErrorBound(epsilon, constant, bound, measured, typical, spread, grown)
 
 
 def geometric_sum(constant: float, steps: int) -> np.ndarray:
@@ -310,38 +286,16 @@ def geometric_sum(constant: float, steps: int) -> np.ndarray:
         return np.cumsum(np.power(float(constant), np.arange(steps)))
 
 
-def _constants(
-    step: BufferStep, buffers: Trajectory, iterations: int
-) -> tuple[tuple[float, ...], Trajectory]:
-    values, directions = [], []
-    for some in step.scaled(buffers).split(2):
-        found = lipschitz(step, some, iterations)
-        values += found.values.tolist()
-        directions.append(found.directions.detach())
-    return tuple(values), torch.cat(directions)
-
-
 def _visited_buffers(truth: Trajectory, own: Trajectory, history: int, count: int) -> Trajectory:
     """True histories from the beginning to the end, and the model's own at the end."""
-    starts = np.linspace(0, truth.shape[1] - history, count).round().astype(int)
-    starts = np.unique(starts)
-    found = [truth[:1, t : t + history] for t in starts]
-    found += [
-        truth[i : i + 1, starts[i % len(starts)] :][:, :history] for i in range(1, len(truth))
-    ]
+    starts = np.unique(np.linspace(0, truth.shape[1] - history, count).round().astype(int))
+    visited = [(0, t) for t in starts]
+    visited += [(i, starts[i % len(starts)]) for i in range(1, len(truth))]
+    found = [truth[i : i + 1, t : t + history] for i, t in visited]
     last = own[:1, own.shape[1] - history :]
     if bool(torch.isfinite(last).all()):
         found.append(last)
     return torch.cat(found)
-
-
-def _spread(stepper: Any, truth: Trajectory, scale: Tensor) -> float:
-    """The error of the constant guess: what any bound has to stay below."""
-    mean = getattr(stepper, "input_mean", None)
-    if mean is None:
-        mean = truth.transpose(1, 2).flatten(2).mean(dim=(0, 2))
-    away = (truth - over_space(mean, truth)) / over_space(scale, truth)
-    return float(away.square().mean().sqrt())
 
 
 def _steps_below(bound: np.ndarray, limit: float) -> int:

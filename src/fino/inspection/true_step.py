@@ -19,8 +19,7 @@ from torch import Tensor
 from fino.data.dataset import Dataset
 from fino.given import Given
 from fino.inspection.amplification import Amplification
-from fino.inspection.growth import cosine_waves
-from fino.inspection.step import size
+from fino.inspection.growth import cosine_waves, size
 from fino.model.baselines import Solver
 from fino.model.rollout import take_step
 from fino.shapes import Field
@@ -77,8 +76,7 @@ class TrueStep:
                 modes.append(values[np.argsort(-np.abs(values))])
         if not waves:
             return None
-        constant = tuple(float(v) for v in state)
-        return Amplification(np.array(waves), tuple(modes), grid.points, constant)
+        return Amplification(np.array(waves), tuple(modes), grid.points, tuple(state.tolist()))
 
     def _wave_matrix(self, frame: Field, k: int) -> np.ndarray | None:
         """The answer of every channel to a wave in each, (out, in); None if it is no wave."""
@@ -86,9 +84,8 @@ class TrueStep:
         n = grid.points[0]
         x = (torch.arange(n).double() + (0.0 if grid.is_periodic[0] else 0.5)) / n
         wave = torch.exp(2j * math.pi * k * x)
-        changes = torch.zeros(channels, channels, *grid.points, dtype=torch.float64)
-        for channel in range(channels):
-            changes[channel, channel] = wave.real.view(-1, *[1] * (grid.dims - 1))
+        in_channel = torch.eye(channels).double().view(channels, channels, *[1] * grid.dims)
+        changes = in_channel * wave.real.view(-1, *[1] * (grid.dims - 1)).expand(grid.points)
         answer = self._answer(frame, changes).unsqueeze(-1).flatten(3).mean(dim=3)
         share = (answer * wave.conj()).mean(dim=2) / wave.real.square().mean()
         left = answer - (share[..., None] * wave).real
@@ -99,8 +96,7 @@ class TrueStep:
     def _answer(self, frame: Field, changes: Field) -> Field:
         """(Φ(u + aδ) − Φ(u)) / a for each change, all in units of the scale."""
         scale = self.scale.double().view(-1, *[1] * (frame.dim() - 1))
-        root = changes.flatten(1).square().mean(dim=1).sqrt()
-        amplitude = (_AMPLITUDE / root.clamp_min(1e-30)).view(-1, *[1] * frame.dim())
+        amplitude = (_AMPLITUDE / size(changes).clamp_min(1e-30)).view(-1, *[1] * frame.dim())
         together = torch.cat([frame[None], frame + amplitude * changes * scale])
         after = take_step(self.solver, Given(together[:, None])).double()
         return (after[1:] - after[:1]) / scale / amplitude

@@ -18,12 +18,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fino.metrics.errors import rmse
+from fino.metrics import conserved_error, max_error, rmse
 from fino.metrics.spectrum import BANDS
 from fino.settings import did_you_mean
 from fino.shapes import Trajectory
 
-__all__ = ["CONVENTION", "from_batches", "of_batch", "score"]
+__all__ = ["CONVENTION", "from_batches", "of_batch"]
 
 
 def _rmse(prediction: Trajectory, truth: Trajectory) -> Tensor:
@@ -36,13 +36,11 @@ def _nrmse(prediction: Trajectory, truth: Trajectory) -> Tensor:
 
 
 def _max_error(prediction: Trajectory, truth: Trajectory) -> Tensor:
-    worst = (prediction.double() - truth.double()).abs().flatten(start_dim=3).amax(-1)
-    return worst.amax(dim=0).mean()
+    return max_error(prediction, truth).amax(dim=0).mean()
 
 
 def _crmse(prediction: Trajectory, truth: Trajectory) -> Tensor:
-    total = (prediction.double() - truth.double()).flatten(start_dim=3).mean(-1)
-    return total.square().mean(dim=0).sqrt().mean()
+    return conserved_error(prediction, truth).square().mean(dim=0).sqrt().mean()
 
 
 def _brmse(prediction: Trajectory, truth: Trajectory) -> Tensor:
@@ -117,13 +115,3 @@ def from_batches(values: list[float]) -> float:
             "batches or more. Use a smaller batch."
         )
     return sum(values) / (len(values) - 1)
-
-
-def score(name: str, prediction: Trajectory, truth: Trajectory, batch: int | None) -> float:
-    """The number PDEBench would print for a whole test set, read in batches of `batch`."""
-    if batch is None or batch < 1:
-        raise ValueError("PDEBench's numbers depend on the batch size: say which, as batch=50.")
-    starts = range(0, len(truth), batch)
-    return from_batches(
-        [of_batch(name, prediction[s : s + batch], truth[s : s + batch]) for s in starts]
-    )

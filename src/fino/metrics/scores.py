@@ -17,8 +17,8 @@ from typing import Any
 from torch import Tensor
 
 from fino.durable import write_whole
-from fino.metrics import pdebench
-from fino.metrics.errors import METRICS, metric_named
+from fino.metrics import METRICS, metric_named
+from fino.metrics.pdebench import from_batches, of_batch
 from fino.shapes import Trajectory
 
 __all__ = ["Score", "Scores", "score"]
@@ -151,13 +151,13 @@ class Scores:
         if form not in (_FORMAT, _OLD_FORMAT):
             raise ValueError(f"{path} is not a file of scores as this fino writes them.")
         if form == _OLD_FORMAT:
-            content = _renamed(content)
+            for block in (content, content.get("cost"), content.get("verdict")):
+                if isinstance(block, dict) and "floors" in block:
+                    block["baselines"] = block.pop("floors")
         try:
-            content["metrics"] = _scores(content["metrics"])
-            content["baselines"] = {
-                name: _scores(baseline) for name, baseline in content["baselines"].items()
-            }
-            return cls(**content)
+            metrics = _scores(content.pop("metrics"))
+            baselines = {name: _scores(found) for name, found in content.pop("baselines").items()}
+            return cls(metrics=metrics, baselines=baselines, **content)
         except (KeyError, TypeError, AttributeError):
             raise ValueError(
                 f"{path} is damaged: parts are missing. Run `fino evaluate {path.parent}` again."
@@ -177,20 +177,13 @@ def score(
     `batch` matters only to PDEBench's convention, whose numbers depend on it.
     """
     if convention == "pdebench":
-        return pdebench.score(name, prediction, truth, batch)
+        if batch is None or batch < 1:
+            raise ValueError("PDEBench's numbers depend on the batch size: say which, as batch=50.")
+        pairs = zip(prediction.split(batch), truth.split(batch), strict=True)
+        return from_batches([of_batch(name, *pair) for pair in pairs])
     if convention != "fino":
         raise ValueError(f"Unknown convention '{convention}'. Use 'fino' or 'pdebench'.")
     return float(metric_named(name)(prediction, truth, weights))
-
-
-def _renamed(content: dict[str, Any]) -> dict[str, Any]:
-    """Scores of the first format in the words of this one."""
-    content = {"baselines" if key == "floors" else key: value for key, value in content.items()}
-    for block in ("cost", "verdict"):
-        part = content.get(block)
-        if isinstance(part, dict) and "floors" in part:
-            content[block] = {("baselines" if k == "floors" else k): v for k, v in part.items()}
-    return content
 
 
 def _scores(content: dict[str, Any]) -> dict[str, Score]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fino.shapes import Trajectory
 
-__all__ = ["BANDS", "amplitude", "bands_of", "shells", "spectrum"]
+__all__ = ["BANDS", "amplitude", "bands_of", "spectrum"]
 
 #: Low, middle and high wavenumbers, as PDEBench divides them: [first, last).
 BANDS: dict[str, tuple[int, int | None]] = {"low": (0, 4), "mid": (4, 12), "high": (12, None)}

@@ -21,7 +21,7 @@ from fino.model.prior import choose_prior
 from fino.model.scaling import fit_frames
 from fino.settings import did_you_mean
 
-__all__ = ["build", "levels_to_see"]
+__all__ = ["build"]
 
 #: Cells along an axis on which what a combination of past frames leaves over was learned well
 #: without levels; on 256 and 1024 cells one and three levels did better, by a quarter and fivefold.

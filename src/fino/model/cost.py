@@ -33,8 +33,10 @@ def multiply_adds(network: nn.Module, shape: Sequence[int]) -> int:
     ghost = copy.deepcopy(network).to("meta").eval()
     dtype = next(ghost.parameters()).dtype
     counter = FlopCounterMode(display=False, custom_mapping=_TRANSFORMS)
+    count = getattr(getattr(network, "settings", None), "parameters", 0)
+    given = [tuple(shape), *([(shape[0], count)] if count else [])]
     with torch.no_grad(), counter:
-        ghost(torch.empty(tuple(shape), dtype=dtype, device="meta"))
+        ghost(*(torch.empty(one, dtype=dtype, device="meta") for one in given))
     return round(counter.get_total_flops() / 2)
 
 

@@ -30,7 +30,7 @@ from fino.model.convolution import check_ghosts, pad, pointwise, stencil
 if TYPE_CHECKING:
     from fino.model.fino import FinoBlock
 
-__all__ = ["FUSED_ACTIVATIONS", "fused_block", "fused_blocks_allowed", "plain_blocks", "run_fused"]
+__all__ = ["FUSED_ACTIVATIONS", "fused_blocks_allowed", "plain_blocks", "run_fused"]
 
 aten = torch.ops.aten
 

@@ -31,13 +31,7 @@ from fino.model.network import ACTIVATIONS, Activation, FourierSettings, check_f
 from fino.model.spectral import Pointwise, SpectralConvolution, crop_right, pad_right
 from fino.shapes import Field
 
-__all__ = [
-    "DifferentialKernel",
-    "IntegralKernel",
-    "LocalFNO",
-    "LocalFNOSettings",
-    "hats_on_rings",
-]
+__all__ = ["LocalFNO", "LocalFNOSettings"]
 
 
 class LocalFNOSettings(FourierSettings):

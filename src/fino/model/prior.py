@@ -28,7 +28,7 @@ from fino.model.rollout import rollout
 from fino.model.scaling import Scaling, fit_frames, fit_increments
 from fino.shapes import Field, Trajectory
 
-__all__ = ["PRIORS", "LastFrame", "LinearPrior", "NoPrior", "PastFrames", "Scheme", "choose_prior"]
+__all__ = ["PRIORS", "LinearPrior", "PastFrames", "Scheme", "choose_prior"]
 
 #: Trajectories and numbers that a least-squares fit looks at.
 _FIT_SAMPLES = 32
@@ -175,7 +175,7 @@ PRIORS: dict[str, type[LinearPrior]] = {
 def choose_prior(data: Dataset, history: int) -> str:
     """The kind of prior that suits the data: a key of `PRIORS`.
 
-    Each is judged by what becomes of it when it is rolled out over training trajectories.  A
+    Each is scored by what becomes of it when it is rolled out over training trajectories.  A
     finite-difference scheme that predicts them is best: its residual is a function of the last
     frame.  Combining past frames is taken where only that predicts them, as it does for waves that
     come back; elsewhere its small first error hides that it goes on with any error as if it were

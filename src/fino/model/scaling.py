@@ -1,4 +1,4 @@
-"""Numbers brought to mean zero and size one, by statistics of the training part alone.
+"""Numbers scaled to mean zero and size one, by statistics of the training part alone.
 
 scale(u) = (u − mean) / std        per channel
 """

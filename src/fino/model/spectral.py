@@ -18,14 +18,7 @@ from torch import Tensor, nn
 
 from fino.shapes import Field
 
-__all__ = [
-    "Pointwise",
-    "SpectralConvolution",
-    "crop_right",
-    "multiply_axis",
-    "multiply_modes",
-    "pad_right",
-]
+__all__ = ["Pointwise", "SpectralConvolution", "crop_right", "multiply_axis", "pad_right"]
 
 
 class SpectralConvolution(nn.Module):

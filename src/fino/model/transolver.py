@@ -26,7 +26,7 @@ from fino.model.convolution import Convolution
 from fino.model.network import NetworkSettings, check_field
 from fino.shapes import Field
 
-__all__ = ["PhysicsAttention", "Transolver", "TransolverSettings"]
+__all__ = ["Transolver", "TransolverSettings"]
 
 
 class TransolverSettings(NetworkSettings):

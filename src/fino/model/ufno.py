@@ -32,7 +32,7 @@ from fino.model.spectral import Pointwise, SpectralConvolution, crop_right, pad_
 from fino.model.unet import batch_norm
 from fino.shapes import Field
 
-__all__ = ["UFNO", "UFNOSettings", "UPath"]
+__all__ = ["UFNO", "UFNOSettings"]
 
 #: The U-Net path halves the grid three times.
 STRIDE = 8

@@ -32,7 +32,7 @@ from fino.model.convolution import Convolution, channels_last
 from fino.model.network import ACTIVATIONS, Activation, NetworkSettings, check_field, check_halving
 from fino.shapes import Field
 
-__all__ = ["Doubling", "UNet", "UNetSettings", "batch_norm", "largest"]
+__all__ = ["UNet", "UNetSettings", "batch_norm", "largest"]
 
 _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 _LARGEST = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}

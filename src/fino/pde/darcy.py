@@ -24,7 +24,7 @@ from fino.pde.problem import Array, Initial, Points, Problem, check_boundary
 from fino.pde.threefry import key_of, split, uniform
 from fino.streams import numpy_stream
 
-__all__ = ["MEAN_OF_BUMPS", "Darcy", "RelaxingDarcy", "batch_threshold"]
+__all__ = ["Darcy", "RelaxingDarcy"]
 
 #: Samples in PDEBench's file, made in batches from the seeds 2020, 2021, …
 _RELEASED = 10_000

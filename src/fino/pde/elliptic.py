@@ -20,7 +20,7 @@ from numba import njit
 
 from fino.pde.problem import Array
 
-__all__ = ["apply", "chebyshev_weights", "faces", "relax", "solve_steady"]
+__all__ = ["apply", "relax", "solve_steady"]
 
 _MOST_ITERATIONS = 10_000
 

@@ -21,7 +21,7 @@ from fino.pde.initial import check_released
 from fino.pde.problem import Array, Duration, Frames, Initial, Points, Problem, check_boundary
 from fino.streams import numpy_stream
 
-__all__ = ["ShallowWater", "ShallowWaterMomenta", "disk_share"]
+__all__ = ["ShallowWater", "ShallowWaterMomenta"]
 
 #: Trajectories in PDEBench's file.
 _RELEASED = 1000

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Key", "bits", "chance", "integers", "key_of", "split", "threefry", "uniform"]
+__all__ = ["Key", "chance", "integers", "key_of", "split", "uniform"]
 
 #: The two 32-bit words that a stream of numbers follows from.
 Key = tuple[int, int]

@@ -29,6 +29,7 @@ from fino.pde import PROBLEMS
 from fino.pde.problem import cores
 from fino.recipe.data import Files
 from fino.recipe.recipe import DataChoice, Recipe, check_keys, parse_recipe, set_key
+from fino.training.schedule import steps_allowed
 from fino.training.settings import TrainingSettings
 
 __all__ = ["Case", "choose_case", "estimate_seconds", "find_settings", "list_cases"]
@@ -213,9 +214,7 @@ def _count(case: Case, shape: tuple[int, ...]) -> float:
     usual = 1 if frames == 2 else max(1, min(10, frames // 2))
     history = case.build.get("history") or case.data.history or usual
     batch = train.get("batch") or max(2, min(64, learnt, 8192 // math.prod(points)))
-    limits = [train["steps"]] if train.get("steps") else []
-    if train.get("epochs"):
-        limits.append(math.ceil(train["epochs"] * learnt / batch))
+    steps = steps_allowed(TrainingSettings(**train), learnt, batch) or 0
     horizon = min(train.get("horizon", 4) or frames, frames - history)
     kind, inputs = MODELS[case.model], history * channels
     settings = {**kind.sizes.get(case.build.get("size", ""), {}), **case.build}
@@ -224,7 +223,7 @@ def _count(case: Case, shape: tuple[int, ...]) -> float:
     network = kind(dims=len(points), inputs=inputs, outputs=channels, **settings)
     speed = _GPU if str(train.get("device", "cpu")) != "cpu" else _CORE * cores()
     forward = multiply_adds(network, (1, inputs, *points))
-    return min(limits) * batch * horizon * 3 * forward / speed
+    return steps * batch * horizon * 3 * forward / speed
 
 
 def _shape(choice: DataChoice, files: Files) -> tuple[int, ...]:

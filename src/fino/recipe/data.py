@@ -19,17 +19,10 @@ from fino.data.generate import generate
 from fino.data.open import open as open_file
 from fino.data.split import Split
 from fino.data.store import save
-from fino.durable import write_whole
+from fino.durable import write_json
 from fino.recipe.recipe import DataChoice
 
-__all__ = [
-    "Files",
-    "describe_source",
-    "list_files",
-    "make_data",
-    "open_data",
-    "take_train",
-]
+__all__ = ["Files", "describe_source", "make_data", "open_data"]
 
 #: What decides the numbers in the file; the rest says how they are cut.
 _MADE_FROM = ("problem", "air", "pressure", "samples", "seed", "initial", "settings")
@@ -77,7 +70,7 @@ class Files:
     def save(self) -> None:
         """Leave the hashes for the next process."""
         if self._kept is not None and self._changed:
-            write_whole(self._kept, (json.dumps(self._hashes, indent=1) + "\n").encode())
+            write_json(self._kept, self._hashes)
             self._changed = False
 
 
@@ -105,10 +98,10 @@ def open_data(choice: DataChoice, path: Path, files: Files | None = None) -> Dat
         data = data.with_split(choice.split)
     if choice.history is not None:
         data = data.with_history(choice.history)
-    return data if choice.train is None else take_train(data, choice.train)
+    return data if choice.train is None else _take_train(data, choice.train)
 
 
-def take_train(data: Dataset, train: int) -> Dataset:
+def _take_train(data: Dataset, train: int) -> Dataset:
     """The same data with only so many trajectories to learn from; the other parts stay."""
     available = data.train.samples
     if train > len(available):
@@ -131,7 +124,7 @@ def make_data(
     """Solve the problem, or pair the weather maps, into a file of our own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if choice.problem is None:
-        return save(open_file(list_files(choice)), path, overwrite=True)
+        return save(open_file(_list_files(choice)), path, overwrite=True)
     assert choice.samples is not None
     return generate(
         choice.problem,
@@ -155,11 +148,11 @@ def describe_source(choice: DataChoice, files: Files) -> dict[str, Any]:
     settings = choice.model_dump(mode="json", include={*_MADE_FROM}, exclude_none=True)
     if choice.problem is not None:
         return {**settings, "strides": [choice.stride_space, choice.stride_time]}
-    settings["files"] = {path.name: files.bytes_hash(path) for path in list_files(choice)}
+    settings["files"] = {path.name: files.bytes_hash(path) for path in _list_files(choice)}
     return settings
 
 
-def list_files(choice: DataChoice) -> list[Path]:
+def _list_files(choice: DataChoice) -> list[Path]:
     """The temperature and pressure files of a climate choice, patterns and folders opened."""
     found: list[Path] = []
     for quantity in ("air", "pressure"):

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fino.durable import write_whole
+from fino.durable import write_json
 from fino.machine import threads
 from fino.model.build import build
 from fino.recipe.cases import Case
@@ -54,7 +54,7 @@ from fino.training.run import Run
 if TYPE_CHECKING:
     from fino.report.page import Picture
 
-__all__ = ["Experiment", "Outcome", "carry_out", "draw_sweep", "find_obstacles", "plan"]
+__all__ = ["Experiment", "Outcome", "carry_out", "find_obstacles", "plan"]
 
 #: Called with what happened: the share done, or a training step.
 Show = Callable[[Any], None]
@@ -92,8 +92,7 @@ def carry_out(
     ledger = experiment.ledger
     _check_device(experiment)
     with ledger.locked():
-        content = json.dumps(experiment.recipe.model_dump(mode="json"), indent=1) + "\n"
-        write_whole(experiment.folder / "recipe.json", content.encode())
+        write_json(experiment.folder / "recipe.json", experiment.recipe.model_dump(mode="json"))
         for group in _group(experiment.steps, work.jobs):
             todo = [step for step in group if ledger.state(step) != "done"]
             yield from (Outcome(step, skipped=True) for step in group if step not in todo)
@@ -212,11 +211,11 @@ def _report(work: _Work, step: Step, show: Show) -> None:
 
     folder, *rivals = (score.place.parent for score in step.needs)
     data = open_data(step.case.data, step.data, work.experiment.ledger.files)
-    run, more = work.runs.pop(folder, folder), draw_sweep(step.needs)
+    run, more = work.runs.pop(folder, folder), _draw_sweep(step.needs)
     report(run, data, rivals=rivals, more=more, out=step.place, progress=show)
 
 
-def draw_sweep(scores: Sequence[Step]) -> list[Picture]:
+def _draw_sweep(scores: Sequence[Step]) -> list[Picture]:
     """One picture for each setting that the scored cases vary: error against its value."""
     from fino.metrics.scores import Scores
     from fino.report.curves import SweepPoint, error_over_setting
@@ -266,7 +265,11 @@ def _train_together(work: _Work, steps: list[Step]) -> Iterator[Outcome]:
             if over.is_set():
                 process.terminate()
             _, errors = process.communicate(order)
-        _check_end(process.returncode, errors)
+        if process.returncode == 130:
+            raise Interrupted("a training process was stopped, everything is saved.")
+        if process.returncode:
+            unsaid = f"a training process ended with code {process.returncode}."
+            raise ValueError([unsaid, *errors.strip().splitlines()][-1])
         return step, time.monotonic() - began
 
     with work.watch(steps), ThreadPoolExecutor(work.jobs) as pool:
@@ -296,14 +299,6 @@ def _write_order(work: _Work, step: Step, resumes: bool) -> str:
             "parent": os.getpid(),
         }
     )
-
-
-def _check_end(code: int, errors: str) -> None:
-    if code == 130:
-        raise Interrupted("a training process was stopped, everything is saved.")
-    if code:
-        lines = errors.strip().splitlines()
-        raise ValueError(lines[-1] if lines else f"a training process ended with code {code}.")
 
 
 def _serve_training() -> int:

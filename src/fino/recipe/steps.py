@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fino.durable import write_whole
+from fino.durable import hold_alone, write_json
 from fino.model.store import model_hash
 from fino.recipe.cases import Case, estimate_seconds, list_cases
 from fino.recipe.data import Files, describe_source
 from fino.recipe.recipe import Recipe, read_recipe
 
-__all__ = ["Experiment", "Ledger", "Step", "plan"]
+__all__ = ["Experiment", "Step", "plan"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class Step:
         return f"{self.kind} {self.name}".rstrip()
 
 
-class Ledger:
+class _Ledger:
     """The records of an experiment's folder, and what is known about its files."""
 
     def __init__(self, folder: Path) -> None:
@@ -113,32 +112,20 @@ class Ledger:
         self.files.save()
 
     def _write(self, step: Step, result: str | None, seconds: float) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         content = {
             "fingerprint": self.fingerprint(step),
             "result": result,
             "seconds": round(seconds, 2),
             "settings": step.settings,
         }
-        text = json.dumps(content, indent=1, default=str) + "\n"
-        write_whole(self.folder / f"{step.key}.json", text.encode())
+        write_json(self.folder / f"{step.key}.json", content)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder alone: two runs in one folder would undo each other."""
-        import fcntl
-
-        self.folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ValueError(f"Another run is at work in {self.folder.parent}.") from None
+        with hold_alone(self.folder, f"Another run is at work in {self.folder.parent}."):
             yield
             self.files.save()
-        finally:
-            os.close(handle)
 
 
 @dataclass(frozen=True)
@@ -149,7 +136,7 @@ class Experiment:
     folder: Path
     cases: tuple[Case, ...]
     steps: tuple[Step, ...]
-    ledger: Ledger
+    ledger: _Ledger
     command: str
 
     @property
@@ -180,7 +167,7 @@ def plan(
         file = "--data FILE, or a [data] table with a problem or a file."
         raise ValueError(f"{recipe.name} needs data: {maps if 'climate' in recipe.name else file}")
     folder = Path(out) if out is not None else Path("runs") / recipe.name
-    ledger, cases = Ledger(folder), list_cases(recipe)
+    ledger, cases = _Ledger(folder), list_cases(recipe)
     sources: dict[str, Step] = {}
     pages: dict[str, list[Step]] = {}
     steps: list[Step] = []

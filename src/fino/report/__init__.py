@@ -3,10 +3,7 @@
 The room has the name of its front-door function, so calling the room writes the page.
 """
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,13 +11,11 @@ from typing import Any
 class _Report(ModuleType):
     """This package as a module that can be called."""
 
-    def __call__(
-        self, run: Any, data: Any = None, *, out: str | Path | None = None, **options: Any
-    ) -> dict[str, str]:
-        """Write the page of a run, as `fino.report.page.report` does; says where it is."""
+    def __call__(self, run: Any, data: Any = None, **options: Any) -> dict[str, str]:
+        """Write the page of a run; see `fino.report.page.report` for every option."""
         from fino.report.page import report
 
-        return report(run, data, out=out, **options)
+        return report(run, data, **options)
 
 
 sys.modules[__name__].__class__ = _Report

@@ -6,6 +6,7 @@ dashed, the truth is broad and grey.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fino.evaluation.compare import Comparison
-from fino.report.look import INK, color_of, dashes_of, drawn, logarithmic
+from fino.report.look import INK, color_of, line_style, logarithmic, plotted
 
 __all__ = [
     "SweepPoint",
@@ -39,18 +40,16 @@ def error_over_time(
 
     `band` is the range that most of the model's samples lie in.
     """
-    with drawn(7.2, 3.9) as figure:
-        axes = figure.subplots()
+    with plotted(7.2, 3.9) as (figure, axes):
         if band is not None:
             low, high = (np.array(side, dtype=float) for side in band)
             axes.fill_between(times, low, high, color=color_of(0), alpha=0.15, linewidth=0)
         for place, (name, values) in enumerate(series.items()):
             y = np.array(values, dtype=float)
             y[y <= 0] = np.nan
-            axes.plot(times, y, color=color_of(place), linestyle=dashes_of(place), label=name)
+            axes.plot(times, y, label=name, **line_style(place))
         axes.set_yscale("log")
         logarithmic(axes, "y")
-        axes.grid(True)
         axes.set(xlabel="time", ylabel=label, xlim=(min(times), max(times)))
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         return figure
@@ -60,25 +59,21 @@ def spectra(
     wavenumbers: Sequence[int], series: Mapping[str, Sequence[float]], title: str = ""
 ) -> Figure:
     """Energy at each wavenumber: the truth, the prediction, and the error between them."""
-    with drawn(7.2, 3.9) as figure:
-        axes = figure.subplots()
+    with plotted(7.2, 3.9) as (figure, axes):
         k = np.array(wavenumbers, dtype=float)
-        positive = [np.array(values, dtype=float) for values in series.values()]
-        for (name, _), energy in zip(series.items(), positive, strict=True):
-            energy = np.where(energy > 0, energy, np.nan)
-            if name == "truth":
-                axes.plot(k, energy, color=INK, linewidth=3.4, alpha=0.35, label=name)
-            else:
-                place = 1 if name == "error" else 0
-                axes.plot(k, energy, color=color_of(place), linestyle=dashes_of(place), label=name)
+        styles = {"truth": {"color": INK, "linewidth": 3.4, "alpha": 0.35}, "error": line_style(1)}
+        for name, values in series.items():
+            energy = np.array(values, dtype=float)
+            energy[energy <= 0] = np.nan
+            axes.plot(k, energy, label=name, **styles.get(name, line_style(0)))
         axes.set_xscale("symlog", linthresh=1.0, linscale=0.35)
         axes.set_yscale("log")
-        axes.grid(True)
         ticks = [t for t in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if t <= k.max()]
         axes.set_xticks(ticks, [str(t) for t in ticks])
         axes.set_xticks([], minor=True)
-        top = max(float(np.nanmax(energy)) for energy in positive)
-        axes.set_ylim(max(1e-14 * top, 0.3 * _smallest(positive)), 3 * top)
+        shown = [v for values in series.values() for v in values if 0 < v < math.inf]
+        if shown:
+            axes.set_ylim(max(1e-14 * max(shown), 0.3 * min(shown)), 3 * max(shown))
         logarithmic(axes, "y")
         axes.set(xlabel="wavenumber (waves across the domain)", ylabel="energy", xlim=(0, k.max()))
         axes.set_title(title)
@@ -86,15 +81,9 @@ def spectra(
         return figure
 
 
-def _smallest(series: Sequence[np.ndarray]) -> float:
-    values = np.concatenate([s[np.isfinite(s) & (s > 0)] for s in series] or [np.ones(1)])
-    return float(values.min()) if values.size else 1.0
-
-
 def training_curve(records: Sequence[Mapping[str, Any]]) -> Figure:
     """Loss and validation error against the CPU-seconds that were spent."""
-    with drawn(7.2, 3.4) as figure:
-        axes = figure.subplots()
+    with plotted(7.2, 3.4) as (figure, axes):
         validated = "nrmse" if any(r.get("nrmse") is not None for r in records) else "validation"
         for place, (key, name) in enumerate(
             ((validated, "validation, nRMSE of the rollout"), ("loss", "training loss"))
@@ -105,16 +94,12 @@ def training_curve(records: Sequence[Mapping[str, Any]]) -> Figure:
                 if r.get(key) is not None and r.get("cpu_seconds") is not None and r[key] > 0
             ]
             if points:
+                style: dict[str, Any] = {"alpha": 0.75, "linewidth": 1.2}
+                if key == validated:
+                    style = {"linewidth": 2.0, "marker": "o" if len(points) < 40 else None}
                 x, y = zip(*points, strict=True)
-                faint: dict[str, Any] = (
-                    {"alpha": 0.75, "linewidth": 1.2} if key == "loss" else {"linewidth": 2.0}
-                )
-                marker = "o" if len(points) < 40 and key == validated else None
-                axes.plot(
-                    x, y, color=color_of(place), label=name, marker=marker, markersize=3.5, **faint
-                )
+                axes.plot(x, y, color=color_of(place), label=name, markersize=3.5, **style)
         axes.set_yscale("log")
-        axes.grid(True)
         _mark_horizons(axes, records)
         logarithmic(axes, "y")
         axes.set(xlabel="CPU-seconds", ylabel="error")
@@ -131,15 +116,9 @@ def _mark_horizons(axes: Axes, records: Sequence[Mapping[str, Any]]) -> None:
         if longer != horizon and longer is not None:
             x = float(record["cpu_seconds"])
             axes.axvline(x, color=INK, linewidth=0.8, alpha=0.4, linestyle=":")
-            axes.annotate(
-                f"{longer} steps",
-                (x, 0.02),
-                xycoords=("data", "axes fraction"),
-                xytext=(3, 0),
-                textcoords="offset points",
-                fontsize=8,
-                alpha=0.8,
-            )
+            place: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points"}
+            place["xycoords"] = ("data", "axes fraction")
+            axes.annotate(f"{longer} steps", (x, 0.02), fontsize=8, alpha=0.8, **place)
             horizon = longer
 
 
@@ -151,40 +130,25 @@ def pareto(
     Each row has a `name`, the two numbers, and optionally `spread` of the error.
     """
     known = [r for r in rows if r.get(cost) and r.get(error)]
-    with drawn(6.4, 4.4) as figure:
-        axes = figure.subplots()
+    with plotted(6.4, 4.4) as (figure, axes):
         best = [
             r
             for r in known
             if not any(o[cost] <= r[cost] and o[error] <= r[error] and o is not r for o in known)
         ]
         best.sort(key=lambda r: r[cost])
-        axes.plot(
-            [r[cost] for r in best],
-            [r[error] for r in best],
-            color=INK,
-            alpha=0.35,
-            linewidth=1.2,
-            drawstyle="steps-post",
-            zorder=1,
-        )
+        faint: dict[str, Any] = {"color": INK, "alpha": 0.35, "linewidth": 1.2, "zorder": 1}
+        ends = [r[cost] for r in best], [r[error] for r in best]
+        axes.plot(*ends, drawstyle="steps-post", **faint)
         for place, row in enumerate(known):
-            spread = row.get("spread") or None
-            axes.errorbar(
-                row[cost], row[error], yerr=spread, fmt="o", color=color_of(place), markersize=7
-            )
-            axes.annotate(
-                row["name"],
-                (row[cost], row[error]),
-                xytext=(8, 5),
-                textcoords="offset points",
-                fontsize=9,
-            )
+            at, spread = (row[cost], row[error]), row.get("spread") or None
+            axes.errorbar(*at, yerr=spread, fmt="o", color=color_of(place), markersize=7)
+            beside: dict[str, Any] = {"xytext": (8, 5), "textcoords": "offset points"}
+            axes.annotate(row["name"], at, fontsize=9, **beside)
         axes.set(xscale="log", yscale="log", xlabel=labels[0], ylabel=labels[1])
         axes.margins(0.18)
         logarithmic(axes, "x")
         logarithmic(axes, "y")
-        axes.grid(True)
         return figure
 
 
@@ -227,15 +191,15 @@ def error_over_setting(
     values = list(dict.fromkeys(point.value for points in series.values() for point in points))
     numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     wide = numeric and min(values) > 0 and max(values) >= 10 * min(values)
-    with drawn(6.4, 3.9) as figure:
-        axes = figure.subplots()
+    with plotted(6.4, 3.9) as (figure, axes):
         for place, (name, points) in enumerate(series.items()):
-            alike = {v: [p for p in points if p.value == v] for v in values}
-            alike = {v: found for v, found in alike.items() if found}
+            alike: dict[Any, list[SweepPoint]] = {}
+            for point in sorted(points, key=lambda point: values.index(point.value)):
+                alike.setdefault(point.value, []).append(point)
             at = [float(v) if numeric else float(values.index(v)) for v in alike]
             means = [float(np.mean([p.error for p in found])) for found in alike.values()]
             style: dict[str, Any] = {"color": color_of(place)}
-            axes.plot(at, means, label=name, linestyle=dashes_of(place), **style)
+            axes.plot(at, means, label=name, **line_style(place))
             for x, found in zip(at, alike.values(), strict=True):
                 axes.plot([x] * len(found), [p.error for p in found], "o", markersize=6, **style)
                 low, high = found[0].low, found[0].high
@@ -246,12 +210,9 @@ def error_over_setting(
             axes.set_xscale("log")
             logarithmic(axes, "x")
         if not numeric or len(values) <= 8:
-            axes.set_xticks(
-                values if numeric else range(len(values)), [str(value) for value in values]
-            )
+            axes.set_xticks(values if numeric else range(len(values)), [str(v) for v in values])
             axes.set_xticks([], minor=True)
         logarithmic(axes, "y")
         axes.margins(x=0.08)
-        axes.grid(True)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         return figure

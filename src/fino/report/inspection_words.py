@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fino.inspection.classical import name_terms
 from fino.inspection.inspect import Inspection
-from fino.inspection.prior import PriorReport
+from fino.inspection.layers import GateReport, LayerReport, PriorReport, StrongStencil
 from fino.inspection.reach import Reach
-from fino.report.plan_words import cells
+from fino.inspection.stencil import name_terms
 from fino.report.stability_words import (
     bound_rows,
     describe_samples,
@@ -19,6 +18,7 @@ from fino.report.stability_words import (
     describe_waves,
     verdict,
 )
+from fino.report.words import cells
 
 __all__ = [
     "describe_missing",
@@ -26,7 +26,7 @@ __all__ = [
     "describe_reach",
     "inspection_json",
     "inspection_sections",
-    "inspection_text",
+    "strongest_stencils",
 ]
 
 #: Why a part of an inspection is missing, by the word that the inspection has for it.
@@ -66,19 +66,8 @@ class Section:
 def inspection_sections(found: Inspection) -> list[Section]:
     """The report in reading order."""
     reach = describe_reach(found.reach, found.prior.kind, found.data or "")
-    return [_model(found), Section("Does it see far enough?", [_upper(reach)]), _learned(found),
-            _stability(found)]  # fmt: skip
-
-
-def inspection_text(found: Inspection) -> str:
-    """The report as plain text."""
-    text = []
-    for section in inspection_sections(found):
-        text += [section.title, "─" * len(section.title), *section.lines]
-        for table in section.tables:
-            text += ["", *_text_table(table)]
-        text.append("")
-    return "\n".join(text[:-1])
+    far_enough = Section("Does it see far enough?", [_upper(reach)])
+    return [_model(found), far_enough, _learned(found), _stability(found)]
 
 
 def inspection_json(found: Inspection) -> dict[str, Any]:
@@ -95,10 +84,9 @@ def inspection_json(found: Inspection) -> dict[str, Any]:
 
 def describe_missing(found: Inspection) -> dict[str, str]:
     """Why a part is missing, for each part that is."""
-    said = {}
+    said, fields = {}, ", ".join(found.fields)
     for part, why in {**found.notes, **(found.stability.notes if found.stability else {})}.items():
         sentence = _REASONS.get(why)
-        fields = ", ".join(found.fields)
         said[part] = sentence.format(data=found.data, fields=fields) if sentence else why
     if not found.layers:
         said["stencils"] = "this model has no stencils: it mixes cells in another way"
@@ -160,11 +148,9 @@ def describe_prior(found: PriorReport) -> list[str]:
 
 
 def _model(found: Inspection) -> Section:
-    trained = f", on {found.data}" if found.data else ""
-    lines = [
-        f"{found.model}, {found.parameters:,} parameters, {found.history} frame"
-        f"{'s' if found.history > 1 else ''} in{trained}."
-    ]
+    plural, trained = "s" if found.history > 1 else "", f", on {found.data}" if found.data else ""
+    frames = f"{found.history} frame{plural} in{trained}"
+    lines = [f"{found.model}, {found.parameters:,} parameters, {frames}."]
     if not found.is_local:
         lines.append(
             "It sees the whole field: reach and stencils say little about it, the stability part "
@@ -176,33 +162,32 @@ def _model(found: Inspection) -> Section:
 
 
 def _learned(found: Inspection) -> Section:
-    section, missing = Section("What did it learn?"), describe_missing(found)
-    section.lines.extend(describe_prior(found.prior))
+    missing, lines, tables = describe_missing(found), describe_prior(found.prior), []
     if found.layers:
         closer = sum(layer.is_classical for layer in found.layers)
-        section.lines.append(
+        lines.append(
             f"{closer} of {len(found.layers)} layers of stencils lie clearly closer to the "
             "textbooks than random weights do."
         )
-        section.tables.extend([_stencil_table(found), _strongest_table(found)])
+        tables += [_stencil_table(found.layers), _strongest_table(found.layers)]
     else:
-        section.lines.append(_upper(missing["stencils"]) + ".")
+        lines.append(_upper(missing["stencils"]) + ".")
     if found.time_steps:
         values = found.time_steps.values()
-        section.lines.append(
+        lines.append(
             f"Learned Δt: {min(values):.3g} to {max(values):.3g} "
             f"({', '.join(f'{n} {v:.3g}' for n, v in found.time_steps.items())})."
         )
     if found.gates:
-        section.tables.append(_gate_table(found))
+        tables.append(_gate_table(found.gates))
     else:
-        section.lines.append(_upper(missing["gates"]) + ".")
-    return section
+        lines.append(_upper(missing["gates"]) + ".")
+    return Section("What did it learn?", lines, tables)
 
 
-def _stencil_table(found: Inspection) -> WordTable:
+def _stencil_table(layers: Sequence[LayerReport]) -> WordTable:
     rows = []
-    for layer in found.layers:
+    for layer in layers:
         name, share = next(iter(layer.nearest.items()))
         distances = (f"{layer.distance:.2f}", f"{layer.chance:.2f}")
         rows.append((_place(layer.name), str(layer.stencils), f"{name} ({share:.0%})", *distances))
@@ -210,68 +195,49 @@ def _stencil_table(found: Inspection) -> WordTable:
     return WordTable("Stencils by layer", columns, rows)
 
 
-def _strongest_table(found: Inspection) -> WordTable:
-    strong = [(layer.name, one) for layer in found.layers for one in layer.strongest]
-    strong.sort(key=lambda item: -item[1].share)
+def strongest_stencils(layers: Sequence[LayerReport]) -> list[tuple[str, StrongStencil]]:
+    """The strongest stencils of all layers, each with the name of its layer."""
+    every = [(layer.name, one) for layer in layers for one in layer.strongest]
+    return sorted(every, key=lambda item: -item[1].share)
+
+
+def _strongest_table(layers: Sequence[LayerReport]) -> WordTable:
     rows = []
-    for name, one in strong[:8]:
+    for name, one in strongest_stencils(layers)[:8]:
         report, nearest = one.report, one.report.nearest
-        rows.append(
-            (
-                f"{_place(name)} {one.input}→{one.output}",
-                report.operator,
-                "exact" if report.order is None else str(report.order),
-                f"{nearest.scale:.2g} × {nearest.name}",
-                f"{nearest.distance:.2f}",
-            )
-        )
+        place = f"{_place(name)} {one.input}→{one.output}"
+        order = "exact" if report.order is None else str(report.order)
+        near = (f"{nearest.scale:.2g} × {nearest.name}", f"{nearest.distance:.2f}")
+        rows.append((place, report.operator, order, *near))
     columns = ("stencil", "operator", "order", "nearest", "distance")
     return WordTable("The strongest stencils", columns, rows)
 
 
-def _gate_table(found: Inspection) -> WordTable:
-    rows = [
-        (
-            gate.block.removesuffix(".operator"),
-            f"{gate.average_open:.0%}",
-            f"{gate.mean:.2f}",
-            f"{gate.always_open} of {gate.channels}",
-            f"{gate.always_shut} of {gate.channels}",
-        )
-        for gate in found.gates
-    ]
+def _gate_table(gates: Sequence[GateReport]) -> WordTable:
+    rows = []
+    for gate in gates:
+        block, opening = gate.block.removesuffix(".operator"), f"{gate.mean:.2f}"
+        always = [f"{n} of {gate.channels}" for n in (gate.always_open, gate.always_shut)]
+        rows.append((block, f"{gate.average_open:.0%}", opening, *always))
     columns = ("gate of", "open", "mean opening", "always open", "never open")
     return WordTable("How often the gates are open on data", columns, rows)
 
 
 def _stability(found: Inspection) -> Section:
-    section, missing = Section("Will it stay stable?"), describe_missing(found)
-    stable = found.stability
+    missing, stable, lines, tables = describe_missing(found), found.stability, [], []
     if stable is None:
-        section.lines.append(_upper(missing["stability"]) + ".")
+        lines.append(_upper(missing["stability"]) + ".")
     else:
-        section.lines.extend(describe_stability(stable))
-        title = "The bound beside the measured error"
-        section.tables.append(WordTable(title, *bound_rows(stable.bound)))
+        lines += describe_stability(stable)
+        tables = [WordTable("The bound beside the measured error", *bound_rows(stable.bound))]
     if found.amplification is not None:
         true = stable.true_amplification if stable else None
-        section.lines.extend(describe_waves(found.amplification, true))
-    for part in ("amplification", "true_constant", "layers"):
-        if part in missing:
-            section.lines.append(f"Not measured: {missing[part]}.")
+        lines += describe_waves(found.amplification, true)
+    parts = ("amplification", "true_constant", "layers")
+    lines += [f"Not measured: {missing[part]}." for part in parts if part in missing]
     if stable is not None:
-        section.lines.append(describe_samples(stable))
-    return section
-
-
-def _text_table(table: WordTable) -> list[str]:
-    rows = [table.columns, *table.rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
-    lines = [table.title]
-    for first, *others in rows:
-        padded = [cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True)]
-        lines.append("  " + "  ".join([first.ljust(widths[0]), *padded]))
-    return lines
+        lines.append(describe_samples(stable))
+    return Section("Will it stay stable?", lines, tables)
 
 
 def _upper(sentence: str) -> str:

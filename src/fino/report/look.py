@@ -29,7 +29,9 @@ __all__ = [
     "dashes_of",
     "drawn",
     "inline",
+    "line_style",
     "logarithmic",
+    "plotted",
     "save",
     "template",
 ]
@@ -41,14 +43,7 @@ INK = "#1b1f24"
 
 _MODEL = "#0072B2"
 _COLORS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#9A8F00")
-_DASHES: tuple[Any, ...] = (
-    (0, (6, 2)),
-    (0, (3, 1.5)),
-    (0, (1, 1.5)),
-    (0, (6, 2, 1, 2)),
-    (0, (4, 1)),
-    (0, (8, 1.5, 2, 1.5)),
-)
+_DASHES = ((6, 2), (3, 1.5), (1, 1.5), (6, 2, 1, 2), (4, 1), (8, 1.5, 2, 1.5))
 
 _STYLE: dict[Any, Any] = {
     "figure.constrained_layout.use": True,
@@ -89,6 +84,15 @@ def drawn(width: float, height: float) -> Iterator[Figure]:
         yield Figure(figsize=(width, height))
 
 
+@contextmanager
+def plotted(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
+    """A figure of one plot with a grid."""
+    with drawn(width, height) as figure:
+        axes = figure.subplots()
+        axes.grid(True)
+        yield figure, axes
+
+
 def color_of(place: int) -> str:
     """The colour of the place-th line; the first, the model's own, is blue."""
     return _MODEL if place == 0 else _COLORS[(place - 1) % len(_COLORS)]
@@ -96,7 +100,12 @@ def color_of(place: int) -> str:
 
 def dashes_of(place: int) -> Any:
     """The dashes of the place-th line, so that colour is never the only difference."""
-    return "-" if place == 0 else _DASHES[(place - 1) % len(_DASHES)]
+    return "-" if place == 0 else (0, _DASHES[(place - 1) % len(_DASHES)])
+
+
+def line_style(place: int) -> dict[str, Any]:
+    """Colour and dashes of the place-th line, as `plot` takes them."""
+    return {"color": color_of(place), "linestyle": dashes_of(place)}
 
 
 def logarithmic(axes: Axes, side: str) -> None:
@@ -131,8 +140,8 @@ def inline(figure: Figure | str, name: str) -> str:
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     svg = svg.replace(_MODEL.lower(), "var(--model)").replace(_COLORS[0].lower(), "var(--second)")
     # The page scales the figure: no fixed size, and names of parts that no other figure has.
-    svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    for side in ("width", "height"):
+        svg = re.sub(rf'(<svg\b[^>]*?) {side}="[^"]*"', r"\1", svg, count=1)
     for attribute in (r'\bid="', r'href="#', r"url\(#"):
         svg = re.sub(attribute + r"(?=[\w.-])", lambda m: m.group(0) + f"{name}-", svg)
     return svg

@@ -1,18 +1,24 @@
-"""A rollout that moves: truth, prediction and error side by side, or a prediction alone.
+"""A rollout that moves: as a movie file, or inside a page with a slider.
 
-    write_movie(scene, "out.gif")               GIF or mp4
-    write_prediction_movie(frames, "out.gif")   no truth beside it: GIF
+    write_movie(scene, "out.gif")               truth, prediction and error: GIF or mp4
+    write_prediction_movie(frames, "out.gif")   a prediction alone: GIF
+    player_content(scene)                       what a page needs to play it
 
 GIF needs nothing but Pillow, which matplotlib brings; mp4 needs `ffmpeg` on the path.  Predictions
 may be of any size: what does not fit on a screen is thinned to every n-th cell, and long rollouts
 to evenly spaced frames, so that a large file is never read whole.
+
+In a page, planes become one strip of tiles for the truth, the prediction and the error each; lines
+are given as numbers and drawn by the page itself.  Nothing is fetched.
 """
 
 from __future__ import annotations
 
+import base64
+import io
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +29,16 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
-from fino.report.scene import Scene
+from fino.report.scene import Scene, color_limits, draw_lines, draw_row
 
-__all__ = ["movie_frames", "write_movie", "write_prediction_movie"]
+__all__ = ["gradient", "movie_frames", "player_content", "write_movie", "write_prediction_movie"]
 
 #: A prediction alone is shown with at most so many cells on a side, and frames.
 _PIXELS = 512
 _FRAMES = 150
+#: A page plays so many frames; browsers draw strips up to this width everywhere.
+_PLAYED = 60
+_WIDEST = 8192
 
 
 def write_movie(scene: Scene, path: str | Path, channel: int = 0, fps: int = 12) -> Path:
@@ -40,25 +49,27 @@ def write_movie(scene: Scene, path: str | Path, channel: int = 0, fps: int = 12)
     if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
         raise ValueError("mp4 needs ffmpeg, which is not installed. Use a name ending in .gif.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    frames = movie_frames(scene, channel)
-    if path.suffix == ".gif":
-        _write_gif(frames, path, fps)
-    else:
-        _write_mp4(frames, path, fps)
+    write = _write_gif if path.suffix == ".gif" else _write_mp4
+    write(movie_frames(scene, channel), path, fps)
     return path
 
 
 def movie_frames(scene: Scene, channel: int = 0) -> Iterator[np.ndarray]:
     """The movie's pictures one by one, (height, width, 3) in bytes."""
     scene = scene.flat()
-    with drawn(9.0, 3.3) if scene.dims == 2 else drawn(7.2, 4.2) as figure:
+    panels, is_line = scene.panels(channel), scene.dims == 1
+    with drawn(7.2, 4.2) if is_line else drawn(9.0, 3.3) as figure:
         canvas = FigureCanvasAgg(figure)
         figure.set_dpi(100)
-        update = (
-            _maps(figure, scene, channel) if scene.dims == 2 else _lines(figure, scene, channel)
+        artists: Sequence[Any] = (
+            draw_lines(figure, scene, [0], channel)[0]
+            if is_line
+            else draw_row(figure, scene, panels, channel)
         )
         for frame, time in enumerate(scene.times):
-            update(frame)
+            for artist, panel in zip(artists, panels, strict=True):
+                values = panel.values[frame]
+                artist.set_ydata(values) if is_line else artist.set_data(scene.picture(values))
             figure.suptitle("steady" if scene.steady else f"t = {time:.3f}", fontsize=11)
             canvas.draw()
             if frame == 0:
@@ -67,56 +78,10 @@ def movie_frames(scene: Scene, channel: int = 0) -> Iterator[np.ndarray]:
             yield np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def _maps(figure: Any, scene: Scene, channel: int) -> Any:
-    figure.set_layout_engine("compressed")
-    images = []
-    for place, panel in zip(figure.subplots(1, 3), scene.panels(channel), strict=True):
-        image = place.imshow(scene.picture(panel.values[0]), aspect="auto", **panel.colors)
-        place.set_box_aspect(scene.tallness)
-        place.set_title(panel.name, loc="center")
-        place.set_axis_off()
-        if panel.name != "truth":
-            bar = figure.colorbar(image, ax=[place], aspect=24, pad=0.02, shrink=0.9)
-            bar.outline.set_visible(False)
-            bar.set_label(panel.label)
-        images.append((image, panel.values))
-
-    def update(frame: int) -> None:
-        for image, values in images:
-            image.set_data(scene.picture(values[frame]))
-
-    return update
-
-
-def _lines(figure: Any, scene: Scene, channel: int) -> Any:
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    (x,) = scene.grid.coordinates()
-    low, high = scene.limits(channel)
-    margin, worst = 0.08 * (high - low), 1.08 * scene.error_limit(channel)
-    (truth,) = above.plot(x, x, color=INK, linewidth=4, alpha=0.35, label="truth")
-    (guess,) = above.plot(x, x, color=color_of(0), linewidth=1.8, label=scene.model)
-    (error,) = below.plot(x, x, color=color_of(1), linewidth=1.5)
-    below.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
-    above.set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
-    above.set_xlim(*sorted(scene.grid.extent[0]))
-    below.set(ylim=(-worst, worst), ylabel="error", xlabel=scene.axis_label(0))
-    figure.legend(loc="outside upper right", ncols=2)
-
-    def update(frame: int) -> None:
-        truth.set_ydata(scene.truth[frame, channel])
-        guess.set_ydata(scene.prediction[frame, channel])
-        error.set_ydata(scene.error[frame, channel])
-
-    return update
-
-
 def _write_gif(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
-    palette = Image.new("P", (1, 1))
+    palette, dither = Image.new("P", (1, 1)), Image.Dither.NONE
     palette.putpalette(_palette())
-    small = [
-        Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE)
-        for frame in frames
-    ]
+    small = [Image.fromarray(frame).quantize(palette=palette, dither=dither) for frame in frames]
     _save_gif(small, path, fps)
 
 
@@ -128,14 +93,17 @@ def _save_gif(pictures: list[Image.Image], path: Path, fps: int) -> None:
 
 def _palette() -> list[int]:
     """256 colours: both maps and the ink on white.  One palette for all, or colours flicker."""
-    maps = [colormaps[name](np.linspace(0, 1, 104))[:, :3] for name in (FIELD_MAP, ERROR_MAP)]
-    white = np.ones(3)
-    lines = [(color, 16) for color in (INK, color_of(0), color_of(1))]
+    maps = [_colors(name, 104) for name in (FIELD_MAP, ERROR_MAP)]
     ramps = [
-        white + (np.array(to_rgb(color)) - white) * np.linspace(0, 1, n)[:, None]
-        for color, n in lines
+        255 * (1 + (np.array(to_rgb(color)) - 1) * np.linspace(0, 1, 16)[:, None])
+        for color in (INK, color_of(0), color_of(1))
     ]
-    return [round(255 * float(part)) for part in np.concatenate([*maps, *ramps]).ravel()]
+    return [int(part) for part in np.concatenate([*maps, *ramps]).round().ravel()]
+
+
+def _colors(name: str, count: int) -> np.ndarray:
+    """Evenly spaced colours of a map: (count, 3) numbers from 0 to 255."""
+    return np.round(255 * np.array(colormaps[name](np.linspace(0, 1, count)))[:, :3])
 
 
 def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
@@ -145,9 +113,7 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
     command += ["-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
     command += ["-pix_fmt", "yuv420p", "-threads", "1", str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        content = b"".join(
-            np.ascontiguousarray(frame[:height, :width]).tobytes() for frame in (first, *frames)
-        )
+        content = b"".join(frame[:height, :width].tobytes() for frame in (first, *frames))
         _, message = process.communicate(content)
     if process.returncode:
         raise ValueError(f"ffmpeg could not write {path}: {message.decode().strip()}")
@@ -177,30 +143,21 @@ def _thin(field: Any) -> np.ndarray:
     return np.array(array, dtype=np.float64)
 
 
-def _limits(values: np.ndarray) -> tuple[float, float]:
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return 0.0, 1.0
-    low, high = np.quantile(finite, (0.002, 0.998))
-    return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)
-
-
 def _map_pictures(planes: np.ndarray) -> Iterator[Image.Image]:
     """Planes (t, x, y) as pictures with y upwards, in one palette for all frames."""
-    low, high = _limits(planes)
-    colors = (255 * colormaps[FIELD_MAP](np.linspace(0, 1, 256))[:, :3]).round().astype(int)
+    low, high = color_limits(planes)
     zoom = max(1, _PIXELS // max(planes.shape[1:]) // 2)
     for plane in planes:
         level = np.nan_to_num((plane - low) / (high - low)).clip(0, 1)
         pixels = (255 * level.T[::-1]).astype(np.uint8)
         picture = Image.fromarray(pixels.repeat(zoom, 0).repeat(zoom, 1)).convert("P")
-        picture.putpalette(colors.ravel().tolist())
+        picture.putpalette(_colors(FIELD_MAP, 256).astype(int).ravel().tolist())
         yield picture
 
 
 def _line_pictures(lines: np.ndarray) -> Iterator[Image.Image]:
     """Lines (t, x) as plots with one scale."""
-    low, high = _limits(lines)
+    low, high = color_limits(lines)
     margin = 0.08 * (high - low)
     with drawn(7.2, 3.2) as figure:
         canvas = FigureCanvasAgg(figure)
@@ -211,3 +168,65 @@ def _line_pictures(lines: np.ndarray) -> Iterator[Image.Image]:
             line.set_ydata(values)
             canvas.draw()
             yield Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
+
+
+def player_content(scene: Scene, channel: int = 0) -> dict[str, Any]:
+    """What the page needs to play one channel of the rollout."""
+    scene = scene.flat()
+    is_line = scene.dims == 1
+    worst = scene.error_limit(channel)
+    low, high = scene.limits(channel) if is_line else color_limits(scene.truth[:, channel])
+    frames = _PLAYED
+    if not is_line:
+        width = scene.picture(scene.truth[0, channel]).shape[1]
+        frames = max(2, min(_PLAYED, _WIDEST // width))
+    picked = scene.moments(frames)
+    content: dict[str, Any] = {
+        "kind": "lines" if is_line else "maps",
+        "times": [f"{scene.times[i]:.4g}" for i in picked],
+        "label": scene.label(channel),
+        "low": f"{low:.3g}",
+        "high": f"{high:.3g}",
+        "worst": f"{worst:.2g}",
+        "tallness": 1.0 if is_line else scene.tallness,
+        "model": scene.model,
+    }
+    panels = dict(zip(("truth", "prediction", "error"), scene.panels(channel), strict=True))
+    if is_line:
+        ends = {"error": (-worst, worst)}
+        content["lines"] = {
+            name: _heights(panel.values[picked], *ends.get(name, (low, high)))
+            for name, panel in panels.items()
+        }
+    else:
+        content["strips"] = {
+            name: _strip([scene.picture(panel.values[i]) for i in picked], panel.colors)
+            for name, panel in panels.items()
+        }
+    return content
+
+
+def gradient(name: str) -> str:
+    """A colour map as the stops of a CSS gradient."""
+    return ", ".join(f"rgb({r:.0f} {g:.0f} {b:.0f})" for r, g, b in _colors(name, 12))
+
+
+def _strip(pictures: list[np.ndarray], colors: dict[str, Any]) -> str:
+    """Tiles side by side as a PNG with the map's own palette, as a data address."""
+    low, high = colors["vmin"], colors["vmax"]
+    values = np.nan_to_num(np.concatenate(pictures, axis=1), nan=high, posinf=high, neginf=low)
+    index = np.clip((values - low) / (high - low) * 255, 0, 255).round().astype(np.uint8)
+    image = Image.fromarray(index)
+    image.putpalette(_colors(colors["cmap"], 256).astype(int).ravel().tolist())
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def _heights(values: np.ndarray, bottom: float, top: float) -> list[list[float]]:
+    """Heights from the top of a box of 100: (t, n) numbers, thinned to what a screen can show."""
+    margin = 0.06 * (top - bottom)
+    values = values[:, :: max(1, values.shape[1] // 512)]
+    share = (values - bottom + margin) / (top - bottom + 2 * margin)
+    shown = np.nan_to_num(100 * (1 - share), nan=-50.0, posinf=-50.0, neginf=150.0)
+    return [[round(float(v), 2) for v in line] for line in np.clip(shown, -50, 150)]

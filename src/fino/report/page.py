@@ -25,15 +25,13 @@ from fino.metrics import METRICS
 from fino.metrics.scores import Scores
 from fino.report import curves, look, tables, words
 from fino.report.inspection_page import inspection_section
-from fino.report.movie import write_movie
-from fino.report.player import gradient, player_content
+from fino.report.movie import gradient, player_content, write_movie
 from fino.report.scene import Scene, draw_fields, draw_space_time
-from fino.report.score_words import describe_verdict
+from fino.report.words import describe_verdict
 from fino.training.run import Run, find_run
 
 __all__ = ["Picture", "report", "scene_of"]
 
-Progress = Callable[[float], None]
 #: Fields drawn in full; more than these would be a long page.
 _CHANNELS = 3
 
@@ -57,20 +55,20 @@ def report(
     out: str | Path | None = None,
     movie: str | Path | None = None,
     sample: int = 0,
-    progress: Progress | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> dict[str, str]:
     """Write one HTML page about a run, and its figures as files; returns where they are.
 
     A run that was not scored yet is scored first.
 
-    run_or_model    a run, its folder, a model, or the name of a pretrained model
-    data            the data, if the run cannot open its own; a model alone needs them
-    rivals          folders of other evaluated runs on the same data, set beside it
-    more            pictures to show before the others
-    out             the page; RUN/report.html if not given
-    movie           also write the rollout as this .gif or .mp4 file
-    sample          the test sample to draw
-    progress        called with the share that is done, 0 … 1
+    run         a run, its folder, a model, or the name of a pretrained model
+    data        the data, if the run cannot open its own; a model alone needs them
+    rivals      folders of other evaluated runs on the same data, set beside it
+    more        pictures to show before the others
+    out         the page; RUN/report.html if not given
+    movie       also write the rollout as this .gif or .mp4 file
+    sample      the test sample to draw
+    progress    called with the share that is done, 0 … 1
     """
     show = progress or (lambda share: None)
     run = find_run(run, data)
@@ -86,7 +84,8 @@ def report(
     for i, picture in enumerate(pictures):
         look.save(picture.figure, folder / f"{picture.name}.png")
         svg = look.save(picture.figure, folder / f"{picture.name}.svg").read_text(encoding="utf-8")
-        drawings.append((picture, look.inline(svg, picture.name)))
+        shown = {"name": picture.name, "title": picture.title, "caption": picture.caption}
+        drawings.append({**shown, "svg": Markup(look.inline(svg, picture.name))})
         show(0.3 + 0.6 * (i + 1) / len(pictures))
     page.write_text(_html(run, scene, scores, comparison, drawings, page), encoding="utf-8")
     written = {"page": str(page), "figures": str(folder)}
@@ -151,36 +150,28 @@ def _comparison(scores: Scores, others: Sequence[Scores]) -> Comparison | None:
 
 
 def _pictures(
-    run: Run,
-    scene: Scene,
-    scores: Scores,
-    others: Sequence[Scores],
-    comparison: Comparison | None,
+    run: Run, scene: Scene, scores: Scores, others: Sequence[Scores], comparison: Comparison | None
 ) -> list[Picture]:
-    pictures = []
+    pictures, many = [], len(scene.fields) > 1
     last = scores.over_time["nrmse"]["model"][-1]
     when = "The error is" if scene.steady else "At the last step the error is"
     ending = "" if last is None else f"{when} {100 * last:.2g} % of the field."
-    for channel, name in list(enumerate(scene.fields))[:_CHANNELS]:
-        title = "Truth, prediction, error" + (f": {name}" if len(scene.fields) > 1 else "")
-        figure = draw_fields(scene, channel)
+    for channel, name in enumerate(scene.fields[:_CHANNELS]):
+        title, figure = "Truth, prediction, error", draw_fields(scene, channel)
+        title += f": {name}" if many else ""
         pictures.append(Picture(f"fields-{name}", figure, title, ending if channel == 0 else ""))
         if scene.dims == 1 and not scene.steady:
+            title = f"The whole history{f' of {name}' if many else ''} at once"
             figure = draw_space_time(scene, channel)
-            of_field = f" of {name}" if len(scene.fields) > 1 else ""
-            pictures.append(
-                Picture(f"space-time-{name}", figure, f"The whole history{of_field} at once")
-            )
+            pictures.append(Picture(f"space-time-{name}", figure, title))
     if not scene.steady:
         pictures.append(_errors(run, scores, others))
     pictures += _spectra(run, scores)
-    records = run.metrics
-    if records:
+    if records := run.metrics:
         title = f"Training: {records[-1]['cpu_seconds']:.3g} CPU-seconds"
         caption = "Where a dotted line stands, longer rollouts are asked for and the loss rises."
-        lengths = {record.get("horizon") for record in records}
-        figure = curves.training_curve(records)
-        pictures.append(Picture("training", figure, title, caption if len(lengths) > 1 else ""))
+        caption = caption if len({record.get("horizon") for record in records}) > 1 else ""
+        pictures.append(Picture("training", curves.training_curve(records), title, caption))
     if comparison is not None:
         figure = curves.cost_and_error(comparison)
         pictures.append(Picture("cost", figure, "Error against the cost of a step"))
@@ -202,8 +193,8 @@ def _errors(run: Run, scores: Scores, others: Sequence[Scores]) -> Picture:
 def _spectra(run: Run, scores: Scores) -> list[Picture]:
     pictures = []
     for name, energy in list(scores.spectra["fields"].items())[:_CHANNELS]:
-        series = {"truth": energy["truth"], run.model_name: energy["model"]}
-        series["error"] = energy["error"]
+        truth, model, error = (energy[name] for name in ("truth", "model", "error"))
+        series = {"truth": truth, run.model_name: model, "error": error}
         if any(value is None for values in series.values() for value in values):
             continue
         of_field = f" of {name}" if len(scores.spectra["fields"]) > 1 else ""
@@ -215,38 +206,30 @@ def _spectra(run: Run, scores: Scores) -> list[Picture]:
     return pictures
 
 
-def _beside_rivals(comparison: Comparison | None) -> list[tables.Table]:
-    if comparison is None:
-        return []
-    errors = tables.comparison(comparison, costs=False, intervals=False)
-    return [errors, tables.costs(comparison)]
-
-
 def _html(
     run: Run,
     scene: Scene,
     scores: Scores,
     comparison: Comparison | None,
-    drawings: list[tuple[Picture, str]],
+    pictures: list[dict[str, Any]],
     page: Path,
 ) -> str:
-    data, card, folder = run.data, run.data.card, run.results_folder or page.parent
+    card, folder, rivals = run.data.card, run.results_folder or page.parent, []
+    if comparison is not None:
+        errors = tables.comparison(comparison, costs=False, intervals=False)
+        rivals = [errors, tables.costs(comparison)]
     return look.template("report.html.j2").render(
         title=f"{run.model_name} on {card.title or card.name}",
         scores=scores,
         verdict=describe_verdict(scores),
-        asked=words.describe_task(data, scores),
+        asked=words.describe_question(run.data, scores),
         tiles=words.headline_tiles(scores),
         player=None if scene.steady else player_content(scene),
         field_gradient=gradient(look.FIELD_MAP),
         error_gradient=gradient(look.ERROR_MAP),
-        pictures=[
-            {"name": p.name, "title": p.title, "caption": p.caption, "svg": Markup(svg)}
-            for p, svg in drawings
-        ],
+        pictures=pictures,
         metrics=METRICS,
-        number=words.number,
-        comparison=_beside_rivals(comparison),
+        comparison=rivals,
         reach=words.reach_bars(run),
         steps=words.learned_steps(run.model),
         card=card,

@@ -7,6 +7,7 @@ always share one colour scale.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,9 +18,7 @@ from matplotlib.figure import Figure
 from fino.grid import Grid
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 
-__all__ = ["Scene", "draw_fields", "draw_space_time"]
-
-_AXES = ("x", "y", "z")
+__all__ = ["Scene", "color_limits", "draw_fields", "draw_lines", "draw_row", "draw_space_time"]
 
 
 class Panel(NamedTuple):
@@ -52,10 +51,9 @@ class Scene:
 
     def __post_init__(self) -> None:
         for name in ("truth", "prediction", "given"):
-            value: Any = getattr(self, name)
-            if value is not None:
-                value = value.detach().cpu().numpy() if hasattr(value, "detach") else value
-                object.__setattr__(self, name, np.asarray(value, dtype=np.float64))
+            if getattr(self, name) is not None:
+                value = np.asarray(getattr(self, name), dtype=np.float64)
+                object.__setattr__(self, name, value)
         if self.truth.shape != self.prediction.shape:
             raise ValueError(
                 f"the prediction should have the shape of the truth, {self.truth.shape}, "
@@ -97,24 +95,16 @@ class Scene:
     @property
     def place(self) -> str:
         """The domain in words: x ∈ [0, 1]."""
-        names = ("latitude", "longitude") if self.sphere else _AXES
+        names = ("latitude", "longitude") if self.sphere else ("x", "y", "z")
         return ", ".join(
             f"{name} ∈ [{low:g}, {high:g}]"
             for name, (low, high) in zip(names, self.grid.extent, strict=False)
         )
 
-    def axis_label(self, axis: int) -> str:
-        return _AXES[axis]
-
     def limits(self, channel: int) -> tuple[float, float]:
         """One scale for truth and prediction, both as lines: the truth's own range."""
         low, high = float(self.truth[:, channel].min()), float(self.truth[:, channel].max())
         return (low, high) if high > low else (low - 0.5, high + 0.5)
-
-    def color_limits(self, channel: int) -> tuple[float, float]:
-        """The same for maps: all but the outermost few cells, which would take every colour."""
-        low, high = np.quantile(self.truth[:, channel], (0.002, 0.998))
-        return (float(low), float(high)) if high > low else self.limits(channel)
 
     def error_limit(self, channel: int) -> float:
         """The largest error, for a scale that is symmetric about zero."""
@@ -124,7 +114,7 @@ class Scene:
 
     def panels(self, channel: int) -> list[Panel]:
         """Truth, prediction and error of one channel, the first two in the same colours."""
-        low, high = self.color_limits(channel)
+        low, high = color_limits(self.truth[:, channel])
         worst, label = self.error_limit(channel), self.label(channel)
         field = {"cmap": FIELD_MAP, "vmin": low, "vmax": high}
         error = {"cmap": ERROR_MAP, "vmin": -worst, "vmax": worst}
@@ -143,17 +133,22 @@ class Scene:
         """The middle plane of a volume; planes and lines stay as they are."""
         if self.dims < 3:
             return self
-        cut = (Ellipsis, self.grid.points[-1] // 2)
-        grid = Grid(
-            self.grid.points[:2], self.grid.extent[:2], self.grid.boundary[:2], self.grid.offset[:2]
-        )
-        return replace(
-            self,
-            truth=self.truth[cut],
-            prediction=self.prediction[cut],
-            given=None if self.given is None else self.given[cut],
-            grid=grid,
-        )
+        grid, middle = self.grid, self.grid.points[-1] // 2
+        plane = Grid(grid.points[:2], grid.extent[:2], grid.boundary[:2], grid.offset[:2])
+        given = None if self.given is None else self.given[..., middle]
+        truth, prediction = self.truth[..., middle], self.prediction[..., middle]
+        return replace(self, truth=truth, prediction=prediction, given=given, grid=plane)
+
+
+def color_limits(values: np.ndarray) -> tuple[float, float]:
+    """A scale for maps: all but the outermost few cells, which would take every colour."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0, 1.0
+    low, high = np.quantile(finite, (0.002, 0.998))
+    if low == high:
+        low, high = finite.min(), finite.max()
+    return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)
 
 
 def draw_fields(scene: Scene, channel: int = 0, count: int = 4) -> Figure:
@@ -175,10 +170,10 @@ def _maps(scene: Scene, channel: int, count: int) -> Figure:
                 if row == 0:
                     axes[row, column].set_title(f"t = {scene.times[frame]:.4g}", loc="center")
             axes[row, 0].set_ylabel(panel.name, fontsize=11)
-            if row == 1:
-                _bar(figure, image, axes[:2, :], panel.label, _ends(scene, channel))
-            if row == 2:
-                _bar(figure, image, axes[2, :], panel.label)
+            if row > 0:
+                beside = axes[:2, :] if row == 1 else axes[2, :]
+                ends = _ends(scene, channel) if row == 1 else "neither"
+                _color_bar(figure, image, beside, panel.label, shrink=0.9, aspect=22, extend=ends)
         figure.supxlabel(scene.place, fontsize=9)
         return figure
 
@@ -189,16 +184,22 @@ def _steady_maps(scene: Scene, channel: int) -> Figure:
     if scene.given is not None:
         panels = [Panel("input", scene.given[None, channel], {"cmap": FIELD_MAP}, ""), *panels]
     with drawn(2.6 * len(panels), 2.5 * scene.tallness + 0.3) as figure:
-        figure.set_layout_engine("compressed")
-        axes = figure.subplots(1, len(panels), squeeze=False)[0]
-        for place, panel in zip(axes, panels, strict=True):
-            image = _map(place, scene, panel.values[-1], panel.colors)
-            place.set_title(panel.name, loc="center")
-            if panel.name != "truth":
-                ends = "neither" if panel.name in ("input", "error") else _ends(scene, channel)
-                _bar(figure, image, place, panel.label, ends)
+        draw_row(figure, scene, panels, channel)
         figure.supxlabel(scene.place, fontsize=9)
         return figure
+
+
+def draw_row(figure: Figure, scene: Scene, panels: Sequence[Panel], channel: int) -> list[Any]:
+    """The first frame of each panel as a map; the images, to be moved on."""
+    figure.set_layout_engine("compressed")
+    images = []
+    for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        images.append(_map(axes, scene, panel.values[0], panel.colors))
+        axes.set_title(panel.name, loc="center")
+        if panel.name != "truth":
+            ends = "neither" if panel.name in ("input", "error") else _ends(scene, channel)
+            _color_bar(figure, images[-1], axes, panel.label, shrink=0.9, aspect=22, extend=ends)
+    return images
 
 
 def _map(axes: Axes, scene: Scene, values: np.ndarray, colors: dict[str, Any]) -> Any:
@@ -209,48 +210,55 @@ def _map(axes: Axes, scene: Scene, values: np.ndarray, colors: dict[str, Any]) -
     return image
 
 
-def _bar(figure: Figure, image: Any, beside: Any, label: str, ends: str = "neither") -> None:
-    bar = figure.colorbar(image, ax=beside, shrink=0.9, aspect=22, pad=0.02, extend=ends)
+def _color_bar(figure: Figure, image: Any, beside: Any, label: str, **look: Any) -> None:
+    """A bar of colours beside some axes; `look` is for `Figure.colorbar`."""
+    bar = figure.colorbar(image, ax=beside, pad=0.02, **look)
     bar.outline.set_visible(False)
-    if label:
-        bar.set_label(label)
+    bar.set_label(label)
 
 
 def _ends(scene: Scene, channel: int) -> str:
     """Arrows on the colour bar where truth or prediction leave the scale."""
-    low, high = scene.color_limits(channel)
+    low, high = color_limits(scene.truth[:, channel])
     slack = 1e-3 * (high - low)
     both = np.stack([scene.truth[:, channel], scene.prediction[:, channel]])
     below, above = np.nanmin(both) < low - slack, np.nanmax(both) > high + slack
-    return {(True, True): "both", (True, False): "min", (False, True): "max"}.get(
-        (bool(below), bool(above)), "neither"
-    )
+    return (("neither", "max"), ("min", "both"))[int(below)][int(above)]
 
 
 def _lines(scene: Scene, channel: int, count: int) -> Figure:
     moments = scene.moments(count)
+    with drawn(2.3 * len(moments) + 0.9, 3.9) as figure:
+        lines = draw_lines(figure, scene, moments, channel)
+        for (truth, *_), frame in zip(lines, moments, strict=True):
+            title = "steady" if scene.steady else f"t = {scene.times[frame]:.4g}"
+            truth.axes.set_title(title, loc="center")
+        return figure
+
+
+def draw_lines(
+    figure: Figure, scene: Scene, moments: Sequence[int], channel: int
+) -> list[tuple[Any, Any, Any]]:
+    """Truth and prediction at some frames, the error below; the three lines of each frame."""
     (x,) = scene.grid.coordinates()
     low, high = scene.limits(channel)
     margin, worst = 0.08 * (high - low), 1.08 * scene.error_limit(channel)
-    with drawn(2.3 * len(moments) + 0.9, 3.9) as figure:
-        axes = figure.subplots(
-            2, len(moments), sharex=True, sharey="row", squeeze=False, height_ratios=(2, 1)
-        )
-        for column, frame in enumerate(moments):
-            above, below = axes[:, column]
-            above.plot(x, scene.truth[frame, channel], color=INK, linewidth=3.2, alpha=0.35)
-            above.plot(x, scene.prediction[frame, channel], color=color_of(0), linewidth=1.4)
-            below.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
-            below.plot(x, scene.error[frame, channel], color=color_of(1), linewidth=1.2)
-            title = "steady" if scene.steady else f"t = {scene.times[frame]:.4g}"
-            above.set_title(title, loc="center")
-            below.set_xlabel(scene.axis_label(0))
-        axes[0, 0].set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
-        axes[1, 0].set(ylim=(-worst, worst), ylabel="error")
-        axes[0, 0].set_xlim(*sorted(scene.grid.extent[0]))
-        lines = axes[0, 0].get_lines()
-        figure.legend(lines, ["truth", scene.model], loc="outside upper right", ncols=2)
-        return figure
+    shared: dict[str, Any] = {"sharex": True, "sharey": "row", "height_ratios": (2, 1)}
+    axes = figure.subplots(2, len(moments), squeeze=False, **shared)
+    lines = []
+    for above, below, frame in zip(*axes, moments, strict=True):
+        broad: dict[str, Any] = {"color": INK, "linewidth": 3.2, "alpha": 0.35}
+        (truth,) = above.plot(x, scene.truth[frame, channel], **broad)
+        (guess,) = above.plot(x, scene.prediction[frame, channel], color=color_of(0), linewidth=1.4)
+        below.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
+        (error,) = below.plot(x, scene.error[frame, channel], color=color_of(1), linewidth=1.2)
+        below.set_xlabel("x")
+        lines.append((truth, guess, error))
+    axes[0, 0].set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
+    axes[1, 0].set(ylim=(-worst, worst), ylabel="error")
+    axes[0, 0].set_xlim(*sorted(scene.grid.extent[0]))
+    figure.legend(lines[0][:2], ["truth", scene.model], loc="outside upper right", ncols=2)
+    return lines
 
 
 def draw_space_time(scene: Scene, channel: int = 0) -> Figure:
@@ -263,15 +271,12 @@ def draw_space_time(scene: Scene, channel: int = 0) -> Figure:
     with drawn(8.6, 3.6) as figure:
         axes = figure.subplots(1, 3, sharey=True)
         for place, panel in zip(axes, scene.panels(channel), strict=True):
-            image = place.imshow(
-                panel.values, origin="lower", extent=box, aspect="auto", **panel.colors
-            )
+            look = {"origin": "lower", "extent": box, "aspect": "auto", **panel.colors}
+            image = place.imshow(panel.values, **look)
             place.set_title(panel.name, loc="center")
-            place.set_xlabel(scene.axis_label(0))
+            place.set_xlabel("x")
             if panel.name != "truth":
                 beside = [place] if panel.name == "error" else list(axes[:2])
-                bar = figure.colorbar(image, ax=beside, aspect=28, pad=0.02)
-                bar.set_label(panel.label)
-                bar.outline.set_visible(False)
+                _color_bar(figure, image, beside, panel.label, aspect=28)
         axes[0].set_ylabel("time")
         return figure

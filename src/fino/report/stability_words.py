@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import cmath
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from fino.inspection.stability import ErrorBound, Stability
 
 __all__ = [
     "bound_rows",
+    "count_growing",
     "describe_samples",
     "describe_stability",
     "describe_waves",
@@ -53,16 +56,14 @@ def describe_stability(stable: Stability) -> list[str]:
         f"step {total} is {_number(bound.typical[-1])} (worst {_number(bound.measured[-1])}), the "
         f"bound {_number(bound.bound[-1])}."
     )
-    if bound.grown is not None:
-        chosen = [j for j in _SHOWN if j < len(stable.growth)]
-        growth = ", ".join(f"{stable.growth[j]:.3g} over {j}" for j in chosen)
-        lines.append(
-            f"A small error in one frame grew at most by {growth} steps; summed up, that is "
-            f" {_number(bound.grown[-1])} at step {total}, below the spread for "
-            f"{bound.grown_useful_steps} steps."
-        )
-    lines.append(_bounded(stable))
-    return lines
+    chosen = [j for j in _SHOWN if j < len(stable.growth)]
+    growth = ", ".join(f"{stable.growth[j]:.3g} over {j}" for j in chosen)
+    lines.append(
+        f"A small error in one frame grew at most by {growth} steps; summed up, that is "
+        f"{_number(bound.grown[-1])} at step {total}, below the spread for "
+        f"{bound.grown_useful_steps} steps."
+    )
+    return [*lines, _bounded(stable)]
 
 
 def _bounded(stable: Stability) -> str:
@@ -79,16 +80,13 @@ def _bounded(stable: Stability) -> str:
 
 def describe_waves(factors: Amplification, true: Amplification | None = None) -> list[str]:
     """Which waves grow, and which of them grow in the solver too."""
-    about = ", ".join(f"{v:.3g}" for v in factors.state)
-    growing = factors.unstable
+    about, growing = ", ".join(f"{v:.3g}" for v in factors.state), factors.unstable
     lead = f"Linearised about the constant state ({about}) on a periodic grid, "
+    lines = [f"{lead}no wave grows: the largest |λ| is {factors.radius:.4f}."]
     if growing:
         named = ", ".join(f"k = {name_wave(k)} (|λ| = {g:.4f})" for k, g in growing[:5])
         more = f" and {len(growing) - 5} more" if len(growing) > 5 else ""
-        waves = "1 wave grows" if len(growing) == 1 else f"{len(growing)} waves grow"
-        lines = [f"{lead}{waves}: {named}{more}."]
-    else:
-        lines = [f"{lead}no wave grows: the largest |λ| is {factors.radius:.4f}."]
+        lines = [f"{lead}{count_growing(growing)}: {named}{more}."]
     if true is None:
         return lines
     wave = (1, *[0] * (factors.wavenumbers.shape[1] - 1))
@@ -118,15 +116,13 @@ def _beside_solver(factors: Amplification, true: Amplification) -> list[str]:
         lines.append(
             f"The solver itself grows waves, most k = {name_wave(k)} by {growth:.4f}{learned}."
         )
-    limit = 1 + factors.tolerance
-    waves = [tuple(int(i) for i in k) for k in true.wavenumbers]
-    grown = [k for k in waves if len(factors.modes_of(*k)) and abs(factors.modes_of(*k)[0]) > limit]
-    alone = [k for k in grown if abs(true.modes_of(*k)[0]) <= limit]
+    waves = [tuple(k.tolist()) for k in true.wavenumbers]
+    grown = {k for k, _ in factors.unstable} - {k for k, _ in true.unstable}
+    alone = [name_wave(k) for k in waves if k in grown]
     if alone:
-        named = ", ".join(name_wave(k) for k in alone)
         lines.append(
             f"Of {len(waves)} waves compared, the learned step alone grows {len(alone)}: "
-            f"k = {named}."
+            f"k = {', '.join(alone)}."
         )
     return lines
 
@@ -138,9 +134,8 @@ def bound_rows(bound: ErrorBound) -> tuple[tuple[str, ...], list[tuple[str, ...]
         "error, mean": bound.typical,
         "error, worst": bound.measured,
         "ε(C^K−1)/(C−1)": bound.bound,
+        "ε Σ growth": bound.grown,
     }
-    if bound.grown is not None:
-        series["ε Σ growth"] = bound.grown
     chosen = sorted({k for k in _SHOWN if k <= total} | {total})
     rows = [(str(k), *(_number(values[k - 1]) for values in series.values())) for k in chosen]
     return ("step K", *series), rows
@@ -160,6 +155,11 @@ def describe_samples(stable: Stability) -> str:
 def name_wave(k: tuple[int, ...]) -> str:
     """3, or (3, 1) on a plane."""
     return str(k[0]) if len(k) == 1 else f"({', '.join(map(str, k))})"
+
+
+def count_growing(waves: Sequence[Any]) -> str:
+    """1 wave grows, or 3 waves grow."""
+    return "1 wave grows" if len(waves) == 1 else f"{len(waves)} waves grow"
 
 
 def _factor(value: complex) -> str:

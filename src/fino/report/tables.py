@@ -9,25 +9,20 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fino.evaluation.compare import Comparison, Row
-from fino.report.score_words import describe_task
+from fino.report.words import counted, describe_task
 from fino.settings import did_you_mean
 
 __all__ = ["Cell", "Table", "comparison", "costs", "counted", "labelled", "rendered", "spread_cell"]
 
 #: Columns of a comparison unless told otherwise.
 METRICS_SHOWN = ("rmse", "nrmse", "max_error", "crmse")
-_COSTS = (
-    ("parameters", "parameters"),
-    ("multiply_adds", "mult-adds"),
-    ("seconds_per_step", "ms a step"),
-    ("training_cpu_seconds", "training CPU-s"),
-    ("peak_memory_bytes", "peak MB"),
-)
+_FORMATS = ("text", "markdown", "csv", "latex", "json")
+_TEX = str.maketrans({"_": r"\_", "%": r"\%", "±": r"$\pm$", "†": r"$\dagger$", "–": "--"})
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,7 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """Plain numbers, and one column more for each spread that is known."""
+        """Plain numbers where a cell has one."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.columns)
@@ -72,28 +67,20 @@ class Table:
             f"% {self.title}",
             rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
             r"\toprule",
-            " & ".join(_tex(column) for column in self.columns) + r" \\",
+            " & ".join(column.translate(_TEX) for column in self.columns) + r" \\",
             r"\midrule",
         ]
         for row in self.rows:
-            cells = [rf"\textbf{{{_tex(c.text)}}}" if c.best else _tex(c.text) for c in row]
-            lines.append(" & ".join(cells) + r" \\")
+            cells = [rf"\textbf{{{c.text}}}" if c.best else c.text for c in row]
+            lines.append(" & ".join(cells).translate(_TEX) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}", *[f"% {note}" for note in self.notes]]
         return "\n".join(lines) + "\n"
 
     def content(self) -> dict[str, Any]:
         """The table for a machine."""
-        rows = [
-            {
-                column: cell.text if cell.value is None else cell.value
-                for column, cell in zip(self.columns, row, strict=True)
-            }
-            for row in self.rows
-        ]
+        values = ([c.text if c.value is None else c.value for c in row] for row in self.rows)
+        rows = [dict(zip(self.columns, row, strict=True)) for row in values]
         return {"title": self.title, "rows": rows, "notes": list(self.notes)}
-
-
-_FORMATS = ("text", "markdown", "csv", "latex", "json")
 
 
 def rendered(tables: Sequence[Table], form: str) -> str:
@@ -114,21 +101,17 @@ def comparison(
     """Runs down, metrics and costs across, the baselines below."""
     shown = [metric for metric in metrics if metric in result.metrics]
     rows = (*result.rows, *result.baselines)
-    known = _known_costs(rows) if costs else []
-    cells = [
-        (
-            Cell(labelled(row)),
-            *(spread_cell(row, metric, result, intervals) for metric in shown),
-            *(_cost(row, key) for key, _ in known),
-        )
-        for row in rows
-    ]
+    known = _known_costs(rows) if costs else {}
+    cells = []
+    for row in rows:
+        errors = (spread_cell(row, metric, result, intervals) for metric in shown)
+        cells.append((Cell(labelled(row)), *errors, *(_cost(row, key) for key in known)))
     notes = [f"Convention: {result.convention}."] if result.convention != "fino" else []
     if any(row.runs > 1 for row in rows):
         notes.append("± is the standard deviation over seeds.")
     if intervals:
         notes.append("(low – high) is a 95 % bootstrap interval over samples.")
-    columns = ("run", *shown, *(name for _, name in known))
+    columns = ("run", *shown, *known.values())
     return Table(describe_task(result.data), columns, tuple(cells), tuple(notes))
 
 
@@ -136,9 +119,9 @@ def costs(result: Comparison) -> Table:
     """Runs down, what they cost across."""
     rows = [row for row in (*result.rows, *result.baselines) if row.cost]
     known = _known_costs(rows)
-    cells = [(Cell(labelled(row)), *(_cost(row, key) for key, _ in known)) for row in rows]
-    columns = ("run", *(name for _, name in known))
-    return Table("Cost", columns, tuple(cells), ("Times are those of one sample, one step.",))
+    cells = tuple((Cell(labelled(row)), *(_cost(row, key) for key in known)) for row in rows)
+    columns, note = ("run", *known.values()), "Times are those of one sample, one step."
+    return Table("Cost", columns, cells, (note,))
 
 
 def labelled(row: Row) -> str:
@@ -163,36 +146,25 @@ def spread_cell(row: Row, metric: str, result: Comparison, intervals: bool) -> C
     return Cell(text, value.mean, not row.is_baseline and row.name in result.best(metric))
 
 
-def _known_costs(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    return [(key, name) for key, name in _COSTS if any(key in (row.cost or {}) for row in rows)]
+def _known_costs(rows: Sequence[Row]) -> dict[str, str]:
+    """The columns of costs that are known of some row, by the key of each."""
+    known = {key for row in rows for key in row.cost or {}}
+    return {key: name for key, (name, _, _) in _COSTS.items() if key in known}
 
 
 def _cost(row: Row, key: str) -> Cell:
     value = (row.cost or {}).get(key)
     if value is None:
         return Cell("–")
-    if key == "seconds_per_step":
-        return Cell(f"{1000 * value:.3g}", 1000 * value)
-    if key == "peak_memory_bytes":
-        return Cell(f"{value / 2**20:.0f}", value / 2**20)
-    return Cell(counted(value) if key != "training_cpu_seconds" else f"{value:.4g}", value)
+    _, unit, write = _COSTS[key]
+    return Cell(write(unit * value), unit * value)
 
 
-def counted(number: float) -> str:
-    """12 345 678 → '12.3 M'."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.3g} {letter}"
-    return f"{number:.3g}"
-
-
-def _tex(text: str) -> str:
-    for plain, tex in (
-        ("_", r"\_"),
-        ("%", r"\%"),
-        ("±", r"$\pm$"),
-        ("†", r"$\dagger$"),
-        ("–", "--"),
-    ):
-        text = text.replace(plain, tex)
-    return text
+#: What a run cost: the column, its unit in that of the scores, and how it is written.
+_COSTS: dict[str, tuple[str, float, Callable[[float], str]]] = {
+    "parameters": ("parameters", 1, counted),
+    "multiply_adds": ("mult-adds", 1, counted),
+    "seconds_per_step": ("ms a step", 1000, "{:.3g}".format),
+    "training_cpu_seconds": ("training CPU-s", 1, "{:.4g}".format),
+    "peak_memory_bytes": ("peak MB", 2**-20, "{:.0f}".format),
+}

@@ -1,4 +1,4 @@
-"""What the page says in words: the question, the headline numbers, the reach, the commands."""
+"""A run in words: what training will do, the question, the verdict, reach, the commands."""
 
 from __future__ import annotations
 
@@ -10,32 +10,95 @@ from typing import Any
 
 from fino.data.card import Card
 from fino.data.dataset import Dataset
-from fino.data.lightcone import light_cone
+from fino.data.lightcone import LightCone, light_cone
+from fino.evaluation.evaluate import COMPARED, TOLERANCE, Reproduction
 from fino.metrics.scores import Scores
 from fino.model import MODELS
-from fino.model.fino import TimeStep
+from fino.model.emulator import Emulator
 from fino.pde import PROBLEMS
-from fino.report.plan_words import describe_light_cone
-from fino.report.tables import counted
 from fino.training.run import Run
 from fino.training.settings import TrainingSettings
 
 __all__ = [
+    "baseline_table",
+    "cells",
+    "counted",
+    "describe_light_cone",
+    "describe_plan",
+    "describe_question",
+    "describe_reproduction",
     "describe_task",
+    "describe_verdict",
     "headline_tiles",
     "learned_steps",
-    "number",
     "reach_bars",
     "reproduce_commands",
+    "reproduction_table",
     "train_command",
 ]
+
+#: Columns and rows.
+Cells = tuple[list[str], list[list[str]]]
 
 #: Settings of a network that come from the data, and those of the model around it.
 _FROM_DATA = ("dims", "inputs", "outputs", "boundary")
 _FROM_MODEL = ("history", "predict", "coordinates", "edges")
 
 
-def describe_task(data: Dataset, scores: Scores) -> str:
+def describe_plan(settings: TrainingSettings, model: Emulator, data: Dataset) -> list[str]:
+    """One line for each choice of a training run, with its reason."""
+    prior, network = model.prior, model.network.settings
+    names = ("width", "levels", "blocks", "modes", "layers")
+    shape = ", ".join(f"{n} {getattr(network, n)}" for n in names if hasattr(network, n))
+    unit = "frame" if model.history == 1 else "frames"
+    no_validation = "" if len(data.validation) else " (so the training part itself is used)"
+    moves = data.card.symmetries if settings.augment else ()
+    limits = {"minutes": settings.minutes, "CPU-seconds": settings.cpu_seconds}
+    limits |= {"steps": settings.steps, "epochs": settings.epochs}
+    budget = " or ".join(f"{limit:g} {unit}" for unit, limit in limits.items() if limit)
+    return [
+        f"model {model.settings.model}: {model.parameters_count:,} weights, {shape}",
+        _reach(model, prior.kind, data),
+        f"it is shown {model.history} {unit} and predicts {prior.line}",
+        f"data: {len(data.train)} trajectories to learn from, {len(data.validation)} to validate on"
+        f"{no_validation}",
+        f"batch {settings.batch}, horizon up to {settings.horizon or 'the end'}, "
+        f"{settings.optimizer} at {settings.learning_rate:g} ({settings.schedule}), "
+        f"symmetries used: {', '.join(moves) or 'none'}",
+        f"budget: {budget}; validated {settings.validations} times by "
+        f"{settings.validation_samples} rollouts",
+    ]
+
+
+def describe_light_cone(cone: LightCone, data: Dataset) -> str:
+    """How far the data move in a step, and how that is known."""
+    if cone.source == "steady":
+        return (
+            f"{data.card.name} is steady: every cell of the answer depends on the whole input, "
+            "so no finite reach is enough."
+        )
+    how = {"card": "by the card's wave speed", "estimated": "estimated from the data"}[cone.source]
+    return f"the data move {cells(cone.cells)} cells a step ({cone.length:.3g} in length), {how}."
+
+
+def cells(numbers: tuple[float, ...]) -> str:
+    """25.6, or 25.6 × 12 where the axes differ."""
+    different = numbers if len(set(numbers)) > 1 else numbers[:1]
+    return " × ".join("all" if math.isinf(n) else f"{n:.3g}" for n in different)
+
+
+def _reach(model: Emulator, prior: str, data: Dataset) -> str:
+    cone, radius = light_cone(data), model.locality.radius
+    sees = f"{cells(radius)} cells" if model.locality.is_local else "the whole field"
+    verdict = "less than the data move; more levels would see farther"
+    if all(r >= c for r, c in zip(radius, cone.cells, strict=True)):
+        verdict = "enough"
+    elif prior == "linear":
+        verdict = "less, but the history itself carries the motion"
+    return f"reach: it sees {sees} a step; {describe_light_cone(cone, data).rstrip('.')}: {verdict}"
+
+
+def describe_question(data: Dataset, scores: Scores) -> str:
     """The question that the model had to answer, in one paragraph."""
     facts = scores.data
     points = " × ".join(str(n) for n in facts["points"])
@@ -54,15 +117,95 @@ def describe_task(data: Dataset, scores: Scores) -> str:
     )
 
 
-def headline_tiles(scores: Scores) -> list[dict[str, str]]:
-    """The numbers that a reader looks for first."""
+def describe_task(data: dict[str, Any]) -> str:
+    """What was scored, in a line, from the `data` block of scores."""
+    words = f"{data['title'] or data['name']}: {data['samples']} {data['part']} samples"
+    if data["steady"]:
+        return f"{words}, steady"
+    return f"{words}, {data['shown']} frames shown, {data['steps']} predicted"
+
+
+def describe_verdict(scores: Scores) -> str:
+    """Whether the model beats the baselines, in a sentence."""
+    name, own, baselines = scores.model["name"], _own(scores), _values(scores)
+    if not math.isfinite(own):
+        return f"{name} diverges: it is of no use on these data."
+    if not baselines:
+        return f"{name} has nRMSE {own:.3g}; no baseline was measured beside it."
+    beaten = scores.verdict["baselines"]
+    lost = [f"{b} ({value:.3g})" for b, value in baselines.items() if not beaten[b]["beaten"]]
+    if lost:
+        return f"{name} (nRMSE {own:.3g}) does not beat {' or '.join(lost)}."
+    best = min(baselines, key=lambda b: baselines[b])
+    ratio = baselines[best] / own if own > 0 else math.inf
+    return (
+        f"{name} beats every baseline: nRMSE {own:.3g}, {ratio:.3g} times below the best of them, "
+        f"{best} ({baselines[best]:.3g})."
+    )
+
+
+def baseline_table(scores: Scores) -> Cells:
+    """Every baseline, what it scores, and how it compares."""
+    metric, own, values = scores.verdict["metric"], _own(scores), _values(scores)
+    rows = []
+    for name, baseline in scores.baselines.items():
+        ratio = f"{values[name] / own:.3g}" if own > 0 and math.isfinite(values[name]) else "–"
+        certainty = scores.verdict["baselines"][name]["certainty"]
+        errors = [baseline[m].short if m in baseline else "–" for m in ("rmse", metric)]
+        rows.append([name, *errors, ratio, f"{100 * certainty:.0f} % of draws"])
+    return ["baseline", "rmse", metric, "÷ ours", "beaten in"], rows
+
+
+def describe_reproduction(both: Reproduction) -> str:
+    """Whether the scores of today are those that were shipped, in a sentence."""
+    count, of = both.today.data["samples"], both.shipped.data["samples"]
+    if both.agrees is None:
+        return (
+            f"{count} of {of} test samples: they need not have the mean of all. "
+            f"Leave --samples out to compare."
+        )
+    worst = max(both.differences[metric] for metric in COMPARED)
+    word = "agree" if both.agrees else "do NOT agree"
+    return (
+        f"The scores {word} with those shipped: they differ by {worst:.1g} of themselves, "
+        f"{TOLERANCE:g} is allowed."
+    )
+
+
+def reproduction_table(both: Reproduction) -> Cells:
+    """Every metric of today beside the shipped one."""
+    return ["metric", "today", "shipped", "difference"], [
+        [m, f"{both.today[m].value:.6g}", f"{both.shipped[m].value:.6g}", f"{share:.1e}"]
+        for m, share in both.differences.items()
+    ]
+
+
+def _own(scores: Scores) -> float:
+    """The model's value of the metric that decides; the first scores did not repeat it there."""
+    verdict = scores.verdict
+    if "value" in verdict:
+        return math.inf if verdict["value"] is None else float(verdict["value"])
+    score = scores.metrics.get(verdict["metric"])
+    return math.inf if score is None else score.value
+
+
+def _values(scores: Scores) -> dict[str, float]:
+    """The same of every baseline; what JSON cannot hold is inf."""
+    return {
+        name: math.inf if found["value"] is None else float(found["value"])
+        for name, found in scores.verdict["baselines"].items()
+    }
+
+
+def headline_tiles(scores: Scores) -> list[tuple[str, str, str]]:
+    """The numbers that a reader looks for first: each with its name, and more about it."""
     score, cost = scores.metrics.get("nrmse"), scores.cost
     found = []
     if score is not None:
         between = "" if score.low is None else f"95 %: {score.low:.3g} – {score.high:.3g}"
-        found.append((number(score.value), "relative error (nRMSE)", between))
+        found.append((score.short, "relative error (nRMSE)", between))
     baselines = scores.verdict["baselines"]
-    if baselines and score is not None and score.value > 0 and math.isfinite(score.value):
+    if baselines and score is not None and 0 < score.value < math.inf:
         best = min(baselines, key=lambda name: baselines[name]["value"] or math.inf)
         ratio = (baselines[best]["value"] or math.inf) / score.value
         side, ratio = ("below", ratio) if ratio >= 1 else ("above", 1 / ratio)
@@ -73,15 +216,17 @@ def headline_tiles(scores: Scores) -> list[dict[str, str]]:
         found.append((counted(cost["parameters"]), "parameters", operations))
     step = f"{1000 * cost['seconds_per_step']:.3g} ms"
     found.append((step, "a step", "one sample, this machine"))
-    spent = cost.get("training_cpu_seconds")
-    if spent:
+    if spent := cost.get("training_cpu_seconds"):
         found.append((f"{spent:.3g} s", "of training", "processor time"))
-    return [{"value": value, "name": name, "more": more} for value, name, more in found]
+    return found
 
 
-def number(value: float) -> str:
-    """Three digits, or the word for a rollout that blew up."""
-    return f"{value:.3g}" if math.isfinite(value) else "diverged"
+def counted(number: float) -> str:
+    """12 345 678 → '12.3 M'."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {letter}"
+    return f"{number:.3g}"
 
 
 def reach_bars(run: Run) -> dict[str, Any] | None:
@@ -89,18 +234,22 @@ def reach_bars(run: Run) -> dict[str, Any] | None:
     locality = getattr(run.model, "locality", None)
     if locality is None:
         return None
-    sees = max(float(r) for r in locality.radius)
     try:
         cone = light_cone(run.data)
     except ValueError:
         return None
-    moves = max(cone.cells)
+    sees, moves = max(float(r) for r in locality.radius), max(cone.cells)
     widest = max(x for x in (sees, moves, 1.0) if math.isfinite(x)) * 1.05
     seen = f"{sees:.0f} cells" if math.isfinite(sees) else "the whole field"
-    moved = describe_light_cone(cone, run.data)
-    sentence = f"In one step the model sees {seen} in each direction; {moved}"
+    across = max(run.data.grid.points)
+    verdict = "That is not enough: part of what it has to predict comes from farther away."
+    if math.isfinite(moves) and sees >= moves:
+        verdict = "That is enough to see where every next value comes from."
+    elif sees >= across - 1:
+        verdict = f"The domain is {across} cells across, so the model sees all of it."
+    lead = f"In one step the model sees {seen} in each direction"
     return {
-        "sentence": f"{sentence} {_verdict(sees, moves, max(run.data.grid.points))}",
+        "sentence": f"{lead}; {describe_light_cone(cone, run.data)} {verdict}",
         "sees": 100 * min(1.0, sees / widest),
         "moves": 100 * min(1.0, moves / widest),
         "sees_word": seen,
@@ -108,28 +257,11 @@ def reach_bars(run: Run) -> dict[str, Any] | None:
     }
 
 
-def _verdict(sees: float, moves: float, across: int) -> str:
-    if math.isfinite(moves) and sees >= moves:
-        return "That is enough to see where every next value comes from."
-    if sees >= across - 1:
-        return f"The domain is {across} cells across, so the model sees all of it."
-    return "That is not enough: part of what it has to predict comes from farther away."
-
-
-def learned_steps(model: Any) -> list[dict[str, Any]]:
-    """Δt of every FINO block, in the order of the network."""
-    if not hasattr(model, "network"):
-        return []
-    found = [
-        (name.removesuffix(".dt"), float(module().detach()))
-        for name, module in model.network.named_modules()
-        if isinstance(module, TimeStep)
-    ]
-    most = max((value for _, value in found), default=1.0)
-    return [
-        {"name": name, "value": f"{value:.3f}", "share": 100 * value / most}
-        for name, value in found
-    ]
+def learned_steps(model: Any) -> list[tuple[str, str, float]]:
+    """Δt of every FINO block, in the order of the network, and its percentage of the largest."""
+    found = getattr(getattr(model, "network", None), "time_steps", {})
+    most = max(found.values(), default=1.0)
+    return [(name, f"{value:.3f}", 100 * value / most) for name, value in found.items()]
 
 
 def reproduce_commands(card: Card, path: str | None, model: dict[str, Any], run: Path) -> list[str]:
@@ -144,42 +276,31 @@ def reproduce_commands(card: Card, path: str | None, model: dict[str, Any], run:
 def _generate_command(card: Card, path: str) -> str:
     """`fino generate`, with every setting that is not the problem's own default."""
     words: list[Any] = ["generate", card.name, "--samples", card.samples, "--seed", card.seed]
-    if max(card.stride_space) > 1:
-        words += ["--stride-space", card.stride_space[0]]
-    if card.stride_time > 1:
-        words += ["--stride-time", card.stride_time]
+    words += ["--stride-space", card.stride_space[0]] if max(card.stride_space) > 1 else []
+    words += ["--stride-time", card.stride_time] if card.stride_time > 1 else []
     usual = PROBLEMS[card.name]().model_dump(mode="json") if card.name in PROBLEMS else {}
-    for name, value in card.parameters.items():
-        if name not in usual or usual[name] != value:
-            words += ["--set", f"{name}={_word(value)}"]
-    return _line(*words, "--out", path)
+    own = {n: v for n, v in card.parameters.items() if n not in usual or usual[n] != v}
+    return _line(*words, *_set(own), "--out", path)
 
 
 def train_command(path: str, model: dict[str, Any], run: Path) -> str:
     """`fino train`, with every setting that is not a default."""
-    words: list[Any] = ["train", "--data", path, "--model", model["name"]]
-    network, emulator = model["network"], model["emulator"]
-    usual = _defaults(model["name"])
-    for name, value in network.items():
-        if name not in _FROM_DATA and (name == "levels" or usual.get(name) != value):
-            words += ["--set", f"model.{name}={_word(value)}"]
-    for name in _FROM_MODEL:
-        words += ["--set", f"model.{name}={_word(emulator[name])}"]
-    seed = model.get("training", {}).get("seed", 0)
+    name, emulator, training = model["name"], model["emulator"], model.get("training", {})
+    usual = MODELS[name](dims=1, inputs=1, outputs=1).settings.model_dump(mode="json")
+    network = {n: v for n, v in model["network"].items() if n not in _FROM_DATA}
+    own = {f"model.{n}": v for n, v in network.items() if n == "levels" or usual.get(n) != v}
+    own |= {f"model.{n}": emulator[n] for n in _FROM_MODEL}
+    seed = training.get("seed", 0)
     if emulator.get("seed", seed) != seed:  # unless told, weights are drawn with the training's
-        words += ["--set", f"model.seed={emulator['seed']}"]
-    nothing: dict[str, Any] = {}
-    defaults = TrainingSettings(**nothing).model_dump(mode="json")
-    for name, value in model.get("training", {}).items():
-        if value != defaults.get(name):
-            words += ["--set", f"train.{name}={_word(value)}"]
-    return _line(*words, "--out", run)
+        own["model.seed"] = emulator["seed"]
+    usual = TrainingSettings.model_validate({}).model_dump(mode="json")
+    own |= {f"train.{n}": v for n, v in training.items() if v != usual.get(n)}
+    return _line("train", "--data", path, "--model", name, *_set(own), "--out", run)
 
 
-def _defaults(name: str) -> dict[str, Any]:
-    """The defaults of a network's settings, from the class of its settings."""
-    network = MODELS[name](dims=1, inputs=1, outputs=1)
-    return {str(k): v for k, v in network.settings.model_dump(mode="json").items()}
+def _set(settings: dict[str, Any]) -> list[str]:
+    """--set name=value for each."""
+    return [word for n, v in settings.items() for word in ("--set", f"{n}={_word(v)}")]
 
 
 def _word(value: Any) -> str:

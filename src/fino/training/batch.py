@@ -29,16 +29,7 @@ from fino.shapes import Trajectory
 from fino.streams import numpy_stream, torch_stream
 from fino.training.settings import TrainingSettings
 
-__all__ = [
-    "Batch",
-    "Crop",
-    "augment",
-    "crop_sizes",
-    "draw_batch",
-    "draw_crop",
-    "validation_part",
-    "windows",
-]
+__all__ = ["Batch", "Crop", "augment", "draw_batch", "validation_part", "windows"]
 
 
 #: The axis along which each channel points, None for a scalar; () if all are scalars.

@@ -19,13 +19,13 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_from_tensors
 from torch import Tensor
 
-from fino.durable import write_whole
+from fino.durable import write_json, write_whole
 from fino.training.loop import State
 from fino.training.schedule import Clock
 
 __all__ = ["has_checkpoint", "read_checkpoint", "write_checkpoint"]
 
-FORMAT = "fino-checkpoint-1"
+_FORMAT = "fino-checkpoint-1"
 _NAME = "state.json"
 
 
@@ -35,7 +35,7 @@ def write_checkpoint(state: State, folder: Path) -> None:
     content = bytes_from_tensors(_tensors(state))
     name = f"state-{state.step:08d}.safetensors"
     facts = {
-        "format": FORMAT,
+        "format": _FORMAT,
         "tensors": name,
         "sha256": hashlib.sha256(content).hexdigest(),
         "step": state.step,
@@ -47,7 +47,7 @@ def write_checkpoint(state: State, folder: Path) -> None:
         "stale": state.stale,
     }
     write_whole(folder / name, content)
-    write_whole(folder / _NAME, (json.dumps(facts, indent=1) + "\n").encode())
+    write_json(folder / _NAME, facts)
     for old in folder.iterdir():
         if old.name not in (name, _NAME):
             old.unlink()
@@ -104,7 +104,7 @@ def _facts(path: Path) -> dict[str, Any]:
         facts = json.loads(_bytes(path))
     except ValueError:
         facts = None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+    if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
         raise ValueError(f"{path} is not a fino checkpoint, or is damaged.")
     return facts
 

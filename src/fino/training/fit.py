@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from fino.data.dataset import Dataset
-from fino.durable import write_whole
+from fino.durable import write_json
 from fino.machine import keep_freed_memory, threads
 from fino.model.emulator import Emulator
 from fino.model.store import load, save
@@ -53,16 +53,13 @@ def fit(
     The model given is trained in place; `run.model` has the best weights, and `run.data` are the
     data given, so that fino.evaluate(run) and fino.report(run) read nothing again.
     """
-    chosen = TrainingSettings(minutes=minutes, **settings)
-    chosen = choose_settings(chosen, model, data)
-    folder = (
-        Path(out) if out is not None else _free_folder(f"{data.card.name}-{model.settings.model}")
-    )
+    chosen = choose_settings(TrainingSettings(minutes=minutes, **settings), model, data)
+    name = f"{data.card.name}-{model.settings.model}"
+    folder = Path(out) if out is not None else _free_folder(name)
     with join_processes(chosen.device) as processes, threads(chosen.threads):
         if processes.is_first:
             _lay_out(folder, model, data, chosen)
-        state = begin(model, chosen)
-        return _run(state, data, chosen, folder, processes, progress)
+        return _run(begin(model, chosen), data, chosen, folder, processes, progress)
 
 
 def resume(
@@ -86,7 +83,7 @@ def resume(
     check_same_data(data, run.data_facts, folder)
     with join_processes(settings.device) as processes, threads(settings.threads):
         if processes.is_first:
-            _write_json(folder / "settings.json", settings.model_dump(mode="json"))
+            write_json(folder / "settings.json", settings.model_dump(mode="json"))
             for leftover in folder.glob(".*"):
                 shutil.rmtree(leftover, ignore_errors=True)
         state = begin(load(folder / "start"), settings)
@@ -152,22 +149,16 @@ def _lay_out(folder: Path, model: Emulator, data: Dataset, settings: TrainingSet
             "or choose another folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    _write_json(folder / "data.json", describe_data(data))
+    write_json(folder / "data.json", describe_data(data))
     save(model, folder / "start")
     save(model, folder / "model")
     # Last, because a folder with settings is a run that can be resumed.
-    _write_json(folder / "settings.json", settings.model_dump(mode="json"))
+    write_json(folder / "settings.json", settings.model_dump(mode="json"))
 
 
 def _free_folder(name: str) -> Path:
-    number = 1
-    while (folder := Path("runs") / f"{name}-{number}").exists():
-        number += 1
-    return folder
-
-
-def _write_json(path: Path, content: Any) -> None:
-    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+    folders = (Path("runs") / f"{name}-{number}" for number in count(1))
+    return next(folder for folder in folders if not folder.exists())
 
 
 @contextmanager

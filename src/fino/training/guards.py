@@ -15,13 +15,7 @@ from fino.model.emulator import Emulator
 from fino.model.rollout import frames
 from fino.training.batch import Batch
 
-__all__ = [
-    "NotFinite",
-    "check_batch",
-    "check_gradient",
-    "check_loss",
-    "check_update",
-]
+__all__ = ["NotFinite", "check_batch", "check_gradient", "check_loss", "check_update"]
 
 _ADVICE = "Try a smaller learning rate, a shorter horizon or clipping."
 
@@ -50,8 +44,7 @@ def check_loss(loss: Tensor, batch: Batch, emulator: Emulator, step: int) -> str
     """Why the loss is not finite: a broken weight, or a rollout that diverged."""
     if torch.isfinite(loss):
         return None
-    broken = _first_bad((name, p.detach()) for name, p in emulator.named_parameters())
-    if broken:
+    if broken := _first_bad(emulator.named_parameters()):
         return f"Step {step}: the weight {broken} is NaN or infinite. {_ADVICE}"
     horizon = batch.future.shape[1]
     for t, good in enumerate(_rows_that_stay_finite(emulator, batch)):
@@ -80,7 +73,7 @@ def check_update(emulator: Emulator, step: int) -> str | None:
     """Which weight the optimiser has just made NaN or infinite."""
     if torch.isfinite(torch.nn.utils.get_total_norm(emulator.parameters())):
         return None
-    broken = _first_bad((name, p.detach()) for name, p in emulator.named_parameters())
+    broken = _first_bad(emulator.named_parameters())
     return f"Step {step}: the update made the weight {broken} NaN or infinite. {_ADVICE}"
 
 
@@ -89,7 +82,7 @@ def _named(batch: Batch) -> str:
 
 
 def _first_bad(tensors: Iterable[tuple[str, Tensor]]) -> str | None:
-    return next((name for name, t in tensors if not torch.isfinite(t).all()), None)
+    return next((name for name, t in tensors if not t.isfinite().all()), None)
 
 
 @torch.no_grad()

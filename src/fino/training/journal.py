@@ -66,11 +66,11 @@ def _draw_curve(rows: list[dict[str, Any]], path: Path) -> None:
 
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     axes = figure.subplots()
-    axes.plot([r["cpu_seconds"] for r in rows], [r["loss"] for r in rows], label="training loss")
-    validated = [r for r in rows if r["nrmse"] is not None]
-    if validated:
-        seconds = [r["cpu_seconds"] for r in validated]
-        axes.plot(seconds, [r["nrmse"] for r in validated], "o-", label="validation rollout nRMSE")
+    curves = {"loss": ("-", "training loss"), "nrmse": ("o-", "validation rollout nRMSE")}
+    for name, (style, label) in curves.items():
+        points = [(row["cpu_seconds"], row[name]) for row in rows if row[name] is not None]
+        if points:
+            axes.plot(*zip(*points, strict=True), style, label=label)
     axes.set(xlabel="CPU-seconds", yscale="log")
     axes.grid(alpha=0.3)
     axes.legend()

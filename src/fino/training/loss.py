@@ -24,7 +24,7 @@ from fino.model.rollout import frames
 from fino.shapes import Field, Trajectory
 from fino.training.settings import TrainingSettings
 
-__all__ = ["LOSSES", "Unroll", "Validation", "full_trajectory_error", "validate"]
+__all__ = ["Unroll", "Validation", "validate"]
 
 
 def paper_loss(error: Field, spread: Tensor) -> Tensor:

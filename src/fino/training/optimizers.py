@@ -65,16 +65,10 @@ class Optimizers:
 def make_optimizer(network: nn.Module, settings: TrainingSettings) -> Optimizers:
     """The optimiser that the settings name, over every weight of the network."""
     weights = [p for p in network.parameters() if p.requires_grad]
-    common: dict[str, Any] = {
-        "lr": settings.learning_rate,
-        "weight_decay": settings.weight_decay,
-    }
-    if settings.optimizer == "soap":
-        return Optimizers([Soap(weights, betas=settings.momentum, **common)])
-    if settings.optimizer == "adamw":
-        return Optimizers([torch.optim.AdamW(weights, betas=settings.momentum, **common)])
-    if settings.optimizer == "adam":
-        return Optimizers([torch.optim.Adam(weights, betas=settings.momentum, **common)])
+    common: dict[str, Any] = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
+    plain = {"soap": Soap, "adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
+    if settings.optimizer in plain:
+        return Optimizers([plain[settings.optimizer](weights, betas=settings.momentum, **common)])
     matrices = [p for p in weights if p.dim() == 2]
     others = [p for p in weights if p.dim() != 2]
     parts: list[torch.optim.Optimizer] = []

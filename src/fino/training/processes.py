@@ -6,15 +6,16 @@ are averaged, so the losses agree to rounding.  gloo on CPUs, NCCL on GPUs.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
+from fino.inference.process_group import is_launched, join_group
 from fino.training.guards import NotFinite
 
 __all__ = ["ALONE", "Processes", "join_processes"]
@@ -46,42 +47,39 @@ class Processes:
         gradients = [p.grad for p in module.parameters() if p.grad is not None]
         if self.world > 1 and gradients:
             together = torch.cat([g.reshape(-1) for g in gradients])
-            torch.distributed.all_reduce(together)
+            dist.all_reduce(together)
             together /= self.world
-            for g, mean in zip(
-                gradients, together.split([g.numel() for g in gradients]), strict=True
-            ):
+            means = together.split([g.numel() for g in gradients])
+            for g, mean in zip(gradients, means, strict=True):
                 g.copy_(mean.view_as(g))
 
     def mean(self, value: Tensor) -> Tensor:
         """The average over all processes, without a gradient."""
         value = value.detach().clone()
         if self.world > 1:
-            torch.distributed.all_reduce(value)
+            dist.all_reduce(value)
             value /= self.world
         return value
 
     def from_first(self, value: float) -> float:
         """What the first process has, so that all take the same decision."""
-        if self.world == 1:
-            return value
         box = torch.tensor([value], dtype=torch.float64)
-        torch.distributed.broadcast(box, src=0)
+        if self.world > 1:
+            dist.broadcast(box, src=0)
         return float(box)
 
     def total(self, value: float) -> float:
         """The sum over all processes."""
-        if self.world == 1:
-            return value
         box = torch.tensor([value], dtype=torch.float64)
-        torch.distributed.all_reduce(box)
+        if self.world > 1:
+            dist.all_reduce(box)
         return float(box)
 
     def stop_on(self, message: str | None) -> None:
         """Raise NotFinite in every process if any of them has a message."""
         if self.world > 1 and self.total(message is not None):
             messages: list[Any] = [None] * self.world
-            torch.distributed.all_gather_object(messages, message)
+            dist.all_gather_object(messages, message)
             message = next(text for text in messages if text)
         if message:
             raise NotFinite(message)
@@ -93,19 +91,10 @@ ALONE = Processes()
 @contextmanager
 def join_processes(device: str = "cpu") -> Iterator[Processes]:
     """The processes that torchrun started, or this one alone."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world == 1:
+    if not is_launched():
         yield ALONE
-        return
-    import torch.distributed as dist
-
-    mine = not dist.is_initialized()
-    if mine:
-        dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo")
-    try:
+    elif dist.is_initialized():
         yield Processes(dist.get_rank(), dist.get_world_size())
-        # Without this, a process that leaves early aborts the others at exit.
-        dist.barrier()
-    finally:
-        if mine:
-            dist.destroy_process_group()
+    else:
+        with join_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo") as group:
+            yield Processes(group.rank, group.size)

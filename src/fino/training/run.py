@@ -39,13 +39,7 @@ from fino.model.rollout import rollout as plain_rollout
 from fino.model.store import load
 from fino.settings import did_you_mean
 from fino.training.journal import read_metrics
-from fino.training.run_data import (
-    check_fit,
-    check_same_data,
-    incomplete,
-    read_json,
-    reopen_data,
-)
+from fino.training.run_data import check_fit, check_same_data, incomplete, read_json, reopen_data
 from fino.training.settings import TrainingSettings
 
 __all__ = ["PRETRAINED", "Run", "find_run", "pretrained", "rollout"]
@@ -88,6 +82,11 @@ class Run:
         return f"Run({', '.join(words)})"
 
     @property
+    def _place(self) -> Path:
+        assert self.folder is not None, "a model in memory has no folder"
+        return self.folder
+
+    @property
     def name(self) -> str:
         return self.model_name if self.folder is None else self.folder.resolve().name
 
@@ -114,20 +113,17 @@ class Run:
 
     @cached_property
     def model(self) -> Any:
-        assert self.folder is not None
-        place = self.folder / "model" if self._kind == "run" else self.folder
+        place = self._place / "model" if self._kind == "run" else self._place
         if not place.is_dir():
-            raise incomplete(self.folder, "it has no model")
+            raise incomplete(self._place, "it has no model")
         return load(place)
 
     @cached_property
     def data(self) -> Dataset:
         if self._kind == "shipped":
             return self.test_data()
-        facts = self.data_facts
-        assert self.folder is not None
-        data = reopen_data(facts, self.folder)
-        check_same_data(data, facts, self.folder)
+        data = reopen_data(self.data_facts, self._place)
+        check_same_data(data, self.data_facts, self._place)
         return data
 
     def test_data(
@@ -158,9 +154,9 @@ class Run:
         """Which data it was trained on: card, path, hash, samples, strides."""
         if self._kind == "shipped":
             return {"card": self.card["data"]["card"], "hash": self.card["data"]["sha256"]}
-        if self._kind != "run" or self.folder is None:
+        if self._kind != "run":
             raise ValueError("A model alone does not know its data: pass data as well.")
-        return read_json(self.folder / "data.json")
+        return read_json(self._place / "data.json")
 
     @property
     def data_card(self) -> Card:
@@ -178,11 +174,8 @@ class Run:
     def recorded_settings(self) -> dict[str, Any] | None:
         """The settings as they were written down; None for a model alone."""
         if self._kind == "shipped":
-            recorded: dict[str, Any] = self.card["recipe"]["training"]
-            return recorded
-        if self._kind != "run" or self.folder is None:
-            return None
-        return read_json(self.folder / "settings.json")
+            return dict(self.card["recipe"]["training"])
+        return read_json(self._place / "settings.json") if self._kind == "run" else None
 
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
@@ -211,9 +204,7 @@ class Run:
 
     @cached_property
     def card(self) -> Any:
-        if self._kind != "shipped" or self.folder is None:
-            return None
-        return shipped.read_card(self.folder / shipped.CARD)
+        return shipped.read_card(self._place / shipped.CARD) if self.is_shipped else None
 
     @property
     def title(self) -> str:

@@ -17,14 +17,7 @@ from dataclasses import dataclass
 from fino.training.processes import ALONE, Processes
 from fino.training.settings import TrainingSettings
 
-__all__ = [
-    "SCHEDULES",
-    "Clock",
-    "horizon_at",
-    "learning_rate_at",
-    "share_spent",
-    "steps_allowed",
-]
+__all__ = ["Clock", "horizon_at", "learning_rate_at", "share_spent", "steps_allowed"]
 
 
 @dataclass
@@ -89,7 +82,7 @@ def _step(share: float) -> float:
 
 
 #: Share of the budget → factor of the learning rate.
-SCHEDULES: dict[str, Callable[[float], float]] = {
+_SCHEDULES: dict[str, Callable[[float], float]] = {
     "cosine": _cosine,
     "one-cycle": _one_cycle,
     "step": _step,
@@ -100,7 +93,7 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 def learning_rate_at(share: float, settings: TrainingSettings) -> float:
     """The learning rate, rising from almost nothing over the first `warmup` of the budget."""
     rise = 1.0 if share >= settings.warmup else 0.01 + 0.99 * share / settings.warmup
-    return settings.learning_rate * rise * SCHEDULES[settings.schedule](share)
+    return settings.learning_rate * rise * _SCHEDULES[settings.schedule](share)
 
 
 def horizon_at(share: float, longest: int, grow_from: float) -> int:

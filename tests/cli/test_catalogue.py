@@ -6,16 +6,16 @@ import json
 
 import pytest
 
+from fino.cli.list import _list_tables
 from fino.metrics import METRICS
 from fino.model import MODELS
 from fino.model.baselines import BASELINES
 from fino.pde import PROBLEMS
-from fino.recipe.catalogue import list_tables
 
 
 @pytest.fixture(scope="module")
 def tables() -> dict:
-    return list_tables()
+    return _list_tables()
 
 
 def test_every_table_is_listed(tables: dict) -> None:
