@@ -36,15 +36,7 @@ from fino.model.rollout import AnyStepper, frames, take_step
 from fino.shapes import Field, Trajectory
 from fino.streams import torch_stream
 
-__all__ = [
-    "BufferStep",
-    "cosine_waves",
-    "growth_of_changes",
-    "growth_of_errors",
-    "lipschitz",
-    "over_space",
-    "size",
-]
+__all__ = ["BufferStep", "cosine_waves", "growth_of_errors", "lipschitz", "over_space", "size"]
 
 #: A map of small changes of a buffer to small changes of a buffer.
 _Tangent = Callable[[Trajectory], Trajectory]

@@ -20,14 +20,7 @@ from fino.report.stability_words import (
 )
 from fino.report.words import cells
 
-__all__ = [
-    "describe_missing",
-    "describe_prior",
-    "describe_reach",
-    "inspection_json",
-    "inspection_sections",
-    "strongest_stencils",
-]
+__all__ = ["inspection_json", "inspection_sections", "strongest_stencils"]
 
 #: Why a part of an inspection is missing, by the word that the inspection has for it.
 _REASONS = {

@@ -31,7 +31,7 @@ from PIL import Image
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 from fino.report.scene import Scene, color_limits, draw_lines, draw_row
 
-__all__ = ["gradient", "movie_frames", "player_content", "write_movie", "write_prediction_movie"]
+__all__ = ["gradient", "player_content", "write_movie", "write_prediction_movie"]
 
 #: A prediction alone is shown with at most so many cells on a side, and frames.
 _PIXELS = 512
