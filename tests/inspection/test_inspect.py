@@ -53,7 +53,7 @@ def inspection_text(found: Inspection) -> str:
 
 
 def inspected(name: str, data, **settings) -> Inspection:
-    model = fino.build(name, data, history=2, **{**SMALL[name], **settings})
+    model = fino.build(name, data, history=2, **{**SMALL.get(name, {}), **settings})
     return fino.inspect(model, data, plan=QUICK)
 
 

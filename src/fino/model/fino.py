@@ -42,7 +42,6 @@ __all__ = [
     "FinoBlockStack",
     "FinoSettings",
     "LocalOperatorBlock",
-    "TimeStep",
 ]
 
 
