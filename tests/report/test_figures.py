@@ -96,12 +96,12 @@ def test_spectra_and_training_are_drawn():
 
 def test_the_pareto_line_joins_what_nothing_beats():
     rows = [
-        {"name": "small", "c": 1.0, "e": 3.0},
-        {"name": "wasteful", "c": 2.0, "e": 4.0},
-        {"name": "large", "c": 3.0, "e": 1.0, "spread": 0.1},
-        {"name": "unknown", "c": None, "e": 1.0},
+        {"name": "small", "cost": 1.0, "error": 3.0},
+        {"name": "wasteful", "cost": 2.0, "error": 4.0},
+        {"name": "large", "cost": 3.0, "error": 1.0, "spread": 0.1},
+        {"name": "unknown", "cost": None, "error": 1.0},
     ]
-    (axes,) = curves.pareto(rows, "c", "e", ("cost", "error")).axes
+    (axes,) = curves.pareto(rows, ("cost", "error")).axes
     line = axes.get_lines()[0]
     assert list(line.get_xdata()) == [1.0, 3.0]
     assert {text.get_text() for text in axes.texts} == {"small", "wasteful", "large"}

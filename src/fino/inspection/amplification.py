@@ -86,8 +86,7 @@ class Amplification:
 
     def along(self, axis: int) -> tuple[np.ndarray, np.ndarray]:
         """Wavenumbers and factors of the waves that run along one axis."""
-        others = [a for a in range(self.wavenumbers.shape[1]) if a != axis]
-        plane = (self.wavenumbers[:, others] == 0).all(axis=1)
+        plane = (np.delete(self.wavenumbers, axis, axis=1) == 0).all(axis=1)
         k, factors = self.wavenumbers[plane, axis], self.factors[plane]
         order = np.argsort(k)
         return k[order], factors[order]

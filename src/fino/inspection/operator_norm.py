@@ -55,6 +55,7 @@ def convolution_norm(layer: Convolution, points: Sequence[int]) -> float:
 def _window_norm(
     weight: Tensor, radius: Sequence[int], points: Sequence[int], boundary: Sequence[str]
 ) -> float:
+    """max over wavenumbers of σ_max of the (outputs × inputs) symbol, times the walls' factor."""
     lengths, factor = [], 1.0
     for n, r, name in zip(points, radius, boundary, strict=True):
         if name == "periodic":
@@ -65,13 +66,8 @@ def _window_norm(
         # a polynomial of degree r in e^{iθ} exceeds its samples by at most this (Ehlich, Zeller)
         factor /= math.cos(math.pi * r / samples)
         factor *= {"dirichlet": 1.0, "neumann": math.sqrt(1 + r), "reflect": math.sqrt(2)}[name]
-    return factor * _largest_singular(weight.detach().double(), lengths, radius)
-
-
-def _largest_singular(weight: Tensor, lengths: Sequence[int], radius: Sequence[int]) -> float:
-    """max over wavenumbers of σ_max of the (outputs × inputs) symbol."""
-    kernel = torch.zeros(*lengths, *weight.shape[:2], dtype=weight.dtype)
-    taps = weight.movedim((0, 1), (-2, -1))
+    kernel = torch.zeros(*lengths, *weight.shape[:2], dtype=torch.float64)
+    taps = weight.detach().double().movedim((0, 1), (-2, -1))
     for place in product(*(range(n) for n in weight.shape[2:])):
         # a window wider than a periodic axis wraps around and adds up
         cell = tuple((p - r) % n for p, r, n in zip(place, radius, lengths, strict=True))
@@ -79,7 +75,7 @@ def _largest_singular(weight: Tensor, lengths: Sequence[int], radius: Sequence[i
     symbol = torch.fft.rfftn(kernel, dim=tuple(range(len(lengths)))).flatten(0, -3)
     small = symbol if symbol.shape[1] <= symbol.shape[2] else symbol.mH
     largest = [torch.linalg.eigvalsh(some @ some.mH)[:, -1].max() for some in small.split(1024)]
-    return math.sqrt(max(0.0, *map(float, largest)))
+    return factor * math.sqrt(max(0.0, *map(float, largest)))
 
 
 def layer_bound(emulator: Emulator, gates: Gates | None = None) -> LayerBound | None:

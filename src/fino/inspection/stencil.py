@@ -218,16 +218,12 @@ def _table(
     spacing: tuple[float, ...], window: tuple[int, ...]
 ) -> tuple[tuple[Classical, ...], np.ndarray, np.ndarray]:
     """The textbook stencils inside a window: flat weights and their lengths."""
-    known = [
-        stencil
-        for stencil in classical_stencils(spacing, max(n // 2 for n in window))
-        if all(a <= b for a, b in zip(stencil.weights.shape, window, strict=True))
-    ]
+    known = classical_stencils(spacing, window)
     flat = np.zeros((len(known), math.prod(window)))
     for row, stencil in zip(flat, known, strict=True):
         beside = [((b - a) // 2,) * 2 for a, b in zip(stencil.weights.shape, window, strict=True)]
         row[:] = np.pad(stencil.weights, beside).ravel()
-    return tuple(known), flat, np.linalg.norm(flat, axis=1)
+    return known, flat, np.linalg.norm(flat, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,14 +238,11 @@ class Classical:
     order: int | None
     weights: np.ndarray
 
-    @property
-    def radius(self) -> int:
-        return max(n // 2 for n in self.weights.shape)
 
-
-@cache
-def classical_stencils(spacing: tuple[float, ...], radius: int) -> tuple[Classical, ...]:
-    """Every textbook stencil that fits a window of this radius, in as many dimensions as spacings.
+def classical_stencils(
+    spacing: tuple[float, ...], window: tuple[int, ...]
+) -> tuple[Classical, ...]:
+    """Every textbook stencil that fits a window, at some spacing on each of its axes.
 
     Shifted copies of a cell count as stencils of the identity: transport by whole cells is made
     of them.
@@ -273,7 +266,11 @@ def classical_stencils(spacing: tuple[float, ...], radius: int) -> tuple[Classic
             where = ", ".join(f"{AXES[a]}{s:+d}" for a, s in enumerate(step) if s)
             weights = _outer([np.eye(3)[s + 1] for s in step])
             found.append(Classical(f"copy from {where}", identity, 1, weights))
-    return tuple(stencil for stencil in found if stencil.radius <= radius)
+    return tuple(
+        known
+        for known in found
+        if all(a <= b for a, b in zip(known.weights.shape, window, strict=True))
+    )
 
 
 def name_terms(terms: Terms) -> str:

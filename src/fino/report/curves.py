@@ -34,7 +34,6 @@ def error_over_time(
     times: Sequence[float],
     series: Mapping[str, Sequence[float | None]],
     band: tuple[Sequence[float], Sequence[float]] | None = None,
-    label: str = "nRMSE",
 ) -> Figure:
     """How the error grows, on a logarithmic axis: the model first, then its baselines.
 
@@ -50,14 +49,12 @@ def error_over_time(
             axes.plot(times, y, label=name, **line_style(place))
         axes.set_yscale("log")
         logarithmic(axes, "y")
-        axes.set(xlabel="time", ylabel=label, xlim=(min(times), max(times)))
+        axes.set(xlabel="time", ylabel="nRMSE", xlim=(min(times), max(times)))
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         return figure
 
 
-def spectra(
-    wavenumbers: Sequence[int], series: Mapping[str, Sequence[float]], title: str = ""
-) -> Figure:
+def spectra(wavenumbers: Sequence[int], series: Mapping[str, Sequence[float]]) -> Figure:
     """Energy at each wavenumber: the truth, the prediction, and the error between them."""
     with plotted(7.2, 3.9) as (figure, axes):
         k = np.array(wavenumbers, dtype=float)
@@ -76,7 +73,6 @@ def spectra(
             axes.set_ylim(max(1e-14 * max(shown), 0.3 * min(shown)), 3 * max(shown))
         logarithmic(axes, "y")
         axes.set(xlabel="wavenumber (waves across the domain)", ylabel="energy", xlim=(0, k.max()))
-        axes.set_title(title)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         return figure
 
@@ -122,26 +118,22 @@ def _mark_horizons(axes: Axes, records: Sequence[Mapping[str, Any]]) -> None:
             horizon = longer
 
 
-def pareto(
-    rows: Sequence[Mapping[str, Any]], cost: str, error: str, labels: tuple[str, str]
-) -> Figure:
+def pareto(rows: Sequence[Mapping[str, Any]], labels: tuple[str, str]) -> Figure:
     """Error against cost; the line joins what nothing beats in both.
 
-    Each row has a `name`, the two numbers, and optionally `spread` of the error.
+    Each row has a `name`, a `cost`, an `error`, and optionally the `spread` of the error.
     """
-    known = [r for r in rows if r.get(cost) and r.get(error)]
+    known = [r for r in rows if r.get("cost") and r.get("error")]
     with plotted(6.4, 4.4) as (figure, axes):
-        best = [
-            r
-            for r in known
-            if not any(o[cost] <= r[cost] and o[error] <= r[error] and o is not r for o in known)
-        ]
-        best.sort(key=lambda r: r[cost])
+        points = [(row["cost"], row["error"]) for row in known]
+        best: list[tuple[float, float]] = []
+        for cost, error in sorted(points):  # the cheapest first
+            if not best or error < best[-1][1]:
+                best.append((cost, error))
         faint: dict[str, Any] = {"color": INK, "alpha": 0.35, "linewidth": 1.2, "zorder": 1}
-        ends = [r[cost] for r in best], [r[error] for r in best]
-        axes.plot(*ends, drawstyle="steps-post", **faint)
-        for place, row in enumerate(known):
-            at, spread = (row[cost], row[error]), row.get("spread") or None
+        axes.plot([c for c, _ in best], [e for _, e in best], drawstyle="steps-post", **faint)
+        for place, (row, at) in enumerate(zip(known, points, strict=True)):
+            spread = row.get("spread") or None
             axes.errorbar(*at, yerr=spread, fmt="o", color=color_of(place), markersize=7)
             beside: dict[str, Any] = {"xytext": (8, 5), "textcoords": "offset points"}
             axes.annotate(row["name"], at, fontsize=9, **beside)
@@ -167,7 +159,7 @@ def cost_and_error(comparison: Comparison, metric: str = "nrmse") -> Figure:
         for row in (*comparison.rows, *(() if counted else comparison.baselines))
         if metric in row.values
     ]
-    return pareto(rows, "cost", "error", (label, metric))
+    return pareto(rows, (label, metric))
 
 
 @dataclass(frozen=True)
@@ -180,9 +172,7 @@ class SweepPoint:
     high: float | None = None
 
 
-def error_over_setting(
-    setting: str, series: Mapping[str, Sequence[SweepPoint]], label: str = "nRMSE"
-) -> Figure:
+def error_over_setting(setting: str, series: Mapping[str, Sequence[SweepPoint]]) -> Figure:
     """Error against a setting: to scale if it is a number, else one place for each value.
 
     Runs of one value are seeds: the line goes through their mean, each is drawn as a dot, and a
@@ -205,7 +195,7 @@ def error_over_setting(
                 low, high = found[0].low, found[0].high
                 if len(found) == 1 and low is not None and high is not None:
                     axes.vlines(x, low, high, alpha=0.5, **style)
-        axes.set(xlabel=setting, ylabel=label, yscale="log")
+        axes.set(xlabel=setting, ylabel="nRMSE", yscale="log")
         if wide:
             axes.set_xscale("log")
             logarithmic(axes, "x")

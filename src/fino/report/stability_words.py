@@ -33,22 +33,17 @@ def verdict(bound: ErrorBound) -> str:
 
 def describe_stability(stable: Stability) -> list[str]:
     """Errors, constants, the bound, and whether long rollouts stay in range."""
-    bound = stable.bound
+    bound, true, layers = stable.bound, stable.true_constant, stable.layers
     lines = [
         f"One step from true histories is wrong by {stable.epsilon_mean:.2e} on average, "
         f"ε = {stable.epsilon:.2e} at worst.",
         f"Lipschitz constant of the learned step, history included: C = {stable.constant:.4g} "
         f"(from {min(stable.constants):.4g}, at {len(stable.constants)} states).",
     ]
-    if stable.true_constant is not None:
-        lines.append(
-            f"The true step, one frame to the next, stretches by at least "
-            f"{stable.true_constant:.4g}."
-        )
-    if stable.layers is not None:
-        lines.append(
-            f"Upper bound of C from the norms of the layers: {stable.layers.constant:.3g}."
-        )
+    if true is not None:
+        lines.append(f"The true step, one frame to the next, stretches by at least {true:.4g}.")
+    if layers is not None:
+        lines.append(f"Upper bound of C from the norms of the layers: {layers.constant:.3g}.")
     steps, total = bound.useful_steps, len(bound.bound)
     lines.append(
         f"Proposition 1, ε(C^K − 1)/(C − 1): {verdict(bound).upper()}. It stays below the spread "

@@ -232,10 +232,7 @@ def reach_bars(run: Run) -> dict[str, Any] | None:
     locality = getattr(run.model, "locality", None)
     if locality is None:
         return None
-    try:
-        cone = light_cone(run.data)
-    except ValueError:
-        return None
+    cone = light_cone(run.data)
     sees, moves = max(float(r) for r in locality.radius), max(cone.cells)
     widest = max(x for x in (sees, moves, 1.0) if math.isfinite(x)) * 1.05
     seen = f"{sees:.0f} cells" if math.isfinite(sees) else "the whole field"
