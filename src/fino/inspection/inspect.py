@@ -119,6 +119,12 @@ def inspect(
             f"inspect should be given a model of fino.build or fino.load, or a run with one, "
             f"got {type(emulator).__name__}."
         )
+    given = emulator.settings.given
+    if given.channels or given.scalars:
+        raise ValueError(
+            "This model is given parameters, known fields, forcing or a mask; inspect looks at models "
+            "of the history alone."
+        )
     emulator.eval()
     opened, notes = (run.data, {}) if data is not None else _own_data(run, plan.trajectories)
     if opened is not None:
