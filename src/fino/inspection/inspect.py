@@ -122,8 +122,8 @@ def inspect(
     given = emulator.settings.given
     if given.channels or given.scalars:
         raise ValueError(
-            "This model is given parameters, known fields, forcing or a mask; inspect looks at models "
-            "of the history alone."
+            "This model is given parameters, known fields, forcing or a mask; inspect looks at "
+            "models of the history alone."
         )
     emulator.eval()
     opened, notes = (run.data, {}) if data is not None else _own_data(run, plan.trajectories)
