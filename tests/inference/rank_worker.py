@@ -14,11 +14,14 @@ import numpy as np
 import torch
 
 from fino.cli.rollout import rollout
+from fino.data.arrays import from_array
+from fino.given import Given
 from fino.grid import Grid
 from fino.inference.boxes import Mesh
 from fino.inference.local import local_step
 from fino.inference.process_group import ProcessGroup, join_group
 from fino.inference.ranks import Decomposition, rollout_ranks
+from fino.model.build import build
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.model.fino import Fino
 
@@ -81,6 +84,35 @@ def compute(group: ProcessGroup, folder: Path) -> None:
         )
 
 
+def conditioned() -> tuple[Emulator, Given]:
+    """A model that is given parameters, a known field, forcing and a mask, and a start for it."""
+    draw = np.random.default_rng(0)
+    outside = np.zeros((48, 40), dtype=bool)
+    outside[20:26, 8:15] = True
+    data = from_array(
+        draw.normal(size=(6, 12, 1, 48, 40)).cumsum(axis=1),
+        dt=0.1,
+        extent=((0, 1), (0, 1)),
+        boundary=("neumann", "periodic"),
+        parameters={"nu": draw.uniform(size=6)},
+        known={"depth": draw.normal(size=(48, 40))},
+        forcing={"wind": draw.normal(size=(6, 12, 48, 40))},
+        mask=outside,
+        history=2,
+    )
+    emulator = build("fino", data, width=4, levels=1, predict="increment").eval()
+    return emulator.double(), data.train.begin([0, 1], 2)[0].to(torch.float64)
+
+
+def condition(group: ProcessGroup, folder: Path) -> None:
+    """The rollout of a model with all that it may be given."""
+    emulator, given = conditioned()
+    share = rollout_ranks(group, emulator, given, 8)
+    assert share.frames is not None
+    block, frames = np.array(share.block), share.frames.numpy()
+    np.savez(folder / f"conditions_{group.rank}.npz", block=block, frames=frames)
+
+
 def die(group: ProcessGroup, folder: Path) -> None:
     """The last rank is killed in the middle of a rollout that would take very long."""
     emulator = model(2, "periodic")
@@ -105,7 +137,7 @@ def work(task: str, folder: Path) -> int:
             verb(folder)
             return 0
         with join_group("gloo") as group:
-            {"compute": compute, "die": die}[task](group, folder)
+            {"compute": compute, "condition": condition, "die": die}[task](group, folder)
     except (ValueError, OSError) as error:
         sys.stderr.write(f"fino: {error}\n")
         return 2

@@ -48,6 +48,17 @@ def test_processes_give_the_answer_of_one(processes: int, tmp_path: Path) -> Non
         assert moved > 1e-3, "a rollout in which nothing happens proves nothing"
 
 
+def test_two_ranks_are_one_with_all_that_a_model_may_be_given(tmp_path: Path) -> None:
+    done = run([rank_worker.__file__, "condition", str(tmp_path), "2"])
+    assert done.returncode == 0, done.stderr
+    whole = rollout(*rank_worker.conditioned(), 8)
+    joint = torch.full_like(whole, torch.nan)
+    for rank in range(2):
+        part = np.load(tmp_path / f"conditions_{rank}.npz")
+        joint[(..., *(slice(*span) for span in part["block"]))] = torch.from_numpy(part["frames"])
+    torch.testing.assert_close(joint, whole, rtol=1e-12, atol=1e-12)
+
+
 def test_the_verb_shares_the_work_and_one_process_speaks(tmp_path: Path) -> None:
     model = rank_worker.model(2, "periodic")
     history = rank_worker.history(model)[0]
