@@ -357,5 +357,7 @@ def test_a_conditioned_run_is_scored_and_reported(name, tmp_path):
     )
     scores = fino.evaluate(run)
     assert set(scores["nrmse"].channels) == {"u0", "u1"} and scores.cost["multiply_adds"] > 0
+    over = scores.over_parameters["nu"]
+    assert len(over["values"]) == len(over["nrmse"]) == 1 and over["trained"][0] > over["values"][0]
     fino.report(run)
-    assert (tmp_path / "run" / "report.html").is_file()
+    assert "Error over nu" in (tmp_path / "run" / "report.html").read_text()

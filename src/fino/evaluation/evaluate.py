@@ -109,6 +109,7 @@ def evaluate(
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - began, 3),
         },
+        over_parameters=_over_parameters(tallies["model"], scored),
     )
     if out is not None:
         scores.save(out)
@@ -209,6 +210,20 @@ def _over_time(tallies: dict[str, Tally], data: Dataset, task: Task) -> dict[str
     spread = tallies["model"].values(_DECISIVE).mean(dim=2)
     ends = torch.quantile(spread, torch.tensor([0.05, 0.95], dtype=spread.dtype), dim=0)
     content["nrmse_of_most"] = {"low": ends[0].tolist(), "high": ends[1].tolist()}
+    return content
+
+
+def _over_parameters(tally: Tally, part: Part) -> dict[str, Any]:
+    """The error of every sample beside its parameters, and what the training spans of them."""
+    error = tally.values(_DECISIVE).flatten(1).mean(dim=1).tolist()
+    content = {}
+    for name, values in part.data.parameters.items():
+        learned = values[list(part.data.train.samples)]
+        content[name] = {
+            "values": values[list(part.samples)].tolist(),
+            _DECISIVE: error,
+            "trained": [float(learned.min()), float(learned.max())] if len(learned) else None,
+        }
     return content
 
 

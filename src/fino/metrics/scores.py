@@ -68,6 +68,8 @@ class Scores:
                  samples in which it is beaten (certainty); baselines that could not predict, with
                  the reason, are `skipped`
     diverged     rollouts that did not stay finite
+    over_parameters    for each parameter that varies: its value and the model's nRMSE for every
+                 sample, and the range that the training part spans
     """
 
     model: dict[str, Any]
@@ -83,6 +85,7 @@ class Scores:
     command: str = ""
     cost: dict[str, Any] = field(default_factory=dict)
     when: dict[str, Any] = field(default_factory=dict)
+    over_parameters: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> Score:
         if metric not in self.metrics:

@@ -22,6 +22,7 @@ from fino.report.look import INK, color_of, line_style, logarithmic, plotted
 __all__ = [
     "SweepPoint",
     "cost_and_error",
+    "error_over_parameter",
     "error_over_setting",
     "error_over_time",
     "pareto",
@@ -51,6 +52,25 @@ def error_over_time(
         logarithmic(axes, "y")
         axes.set(xlabel="time", ylabel="nRMSE", xlim=(min(times), max(times)))
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        return figure
+
+
+def error_over_parameter(
+    name: str,
+    values: Sequence[float],
+    errors: Sequence[float | None],
+    trained: Sequence[float] | None,
+) -> Figure:
+    """The error of each trajectory against a parameter of it; the trained range is shaded."""
+    with plotted(6.4, 3.9) as (figure, axes):
+        if trained is not None:
+            axes.axvspan(*trained, color=color_of(0), alpha=0.1, linewidth=0)
+        axes.plot(values, np.array(errors, dtype=float), "o", markersize=5, color=color_of(0))
+        axes.set(xlabel=name, ylabel="nRMSE", yscale="log")
+        if min(values) > 0 and max(values) >= 10 * min(values):
+            axes.set_xscale("log")
+            logarithmic(axes, "x")
+        logarithmic(axes, "y")
         return figure
 
 

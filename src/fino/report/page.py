@@ -166,6 +166,7 @@ def _pictures(
             pictures.append(Picture(f"space-time-{name}", figure, title))
     if not scene.steady:
         pictures.append(_errors(run, scores, others))
+    pictures += _over_parameters(scores)
     pictures += _spectra(run, scores)
     if records := run.metrics:
         title = f"Training: {records[-1]['cpu_seconds']:.3g} CPU-seconds"
@@ -188,6 +189,17 @@ def _errors(run: Run, scores: Scores, others: Sequence[Scores]) -> Picture:
     figure = curves.error_over_time(scores.over_time["time"], named, (most["low"], most["high"]))
     caption = "The shade holds nine test samples in ten; dashed lines are the baselines."
     return Picture("error-over-time", figure, "How the error grows", caption)
+
+
+def _over_parameters(scores: Scores) -> list[Picture]:
+    pictures = []
+    for name, found in scores.over_parameters.items():
+        figure = curves.error_over_parameter(
+            name, found["values"], found["nrmse"], found["trained"]
+        )
+        caption = "One dot for each trajectory; the shade is the range of the training part."
+        pictures.append(Picture(f"error-over-{name}", figure, f"Error over {name}", caption))
+    return pictures
 
 
 def _spectra(run: Run, scores: Scores) -> list[Picture]:
