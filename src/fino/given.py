@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Given"]
 
-#: What has no batch, what has space, and what runs in time.
-_NO_BATCH = ("positions",)
+#: What has a batch, what has space, and what runs in time.
+_IN_BATCH = ("history", "parameters", "signals", "known", "forcing", "mask")
 _IN_SPACE = ("history", "positions", "known", "forcing", "mask")
 _IN_TIME = ("signals", "forcing")
 
@@ -82,15 +82,15 @@ class Given:
 
     def rows(self, rows: slice) -> Given:
         """Some of the batch."""
-        return self._each(lambda u: u[rows], without=_NO_BATCH)
+        return self._each(_IN_BATCH, lambda u: u[rows])
 
     def row(self, row: int) -> Given:
         """One of the batch, as a batch of one; what is the same for all may have one row."""
-        return self._each(lambda u: u[[row % len(u)]], without=_NO_BATCH)
+        return self._each(_IN_BATCH, lambda u: u[[row % len(u)]])
 
     def at(self, step: int) -> Given:
         """The same when `step` more frames will have passed: what runs in time begins later."""
-        return self._each(lambda u: u[:, step:], only=_IN_TIME) if step else self
+        return self._each(_IN_TIME, lambda u: u[:, step:])
 
     def step(self, frame: Field) -> Given:
         """One step later: the oldest frame leaves and `frame` (b, c, *space) enters."""
@@ -101,11 +101,11 @@ class Given:
 
     def cut(self, crop: Callable[[Tensor], Tensor]) -> Given:
         """A part of the domain; `crop` maps (…, *space) to (…, *part)."""
-        return self._each(crop, only=_IN_SPACE)
+        return self._each(_IN_SPACE, crop)
 
     def to(self, *target: Any) -> Given:
         """In another type or on another device, as `Tensor.to` takes them."""
-        return self._each(lambda u: u.to(*target))
+        return self._each((*_IN_BATCH, "positions"), lambda u: u.to(*target))
 
     @classmethod
     def join(cls, givens: Sequence[Given]) -> Given:
@@ -113,24 +113,15 @@ class Given:
         import torch
 
         first = givens[0]
-        names = [n for n in ("history", *first.beside) if n not in _NO_BATCH]
+        names = [n for n in _IN_BATCH if getattr(first, n) is not None]
         return replace(first, **{n: torch.cat([getattr(g, n) for g in givens]) for n in names})
 
     def detach(self) -> Given:
         """Without a gradient to what came before."""
         return replace(self, history=self.history.detach())
 
-    def _each(
-        self,
-        change: Callable[[Tensor], Tensor],
-        only: tuple[str, ...] = (),
-        without: tuple[str, ...] = (),
-    ) -> Given:
-        """Every tensor that is there changed alike."""
-        everything = {"history": self.history, **self.beside}
-        chosen = {
-            name: change(value)
-            for name, value in everything.items()
-            if (not only or name in only) and name not in without
-        }
-        return replace(self, **chosen)
+    def _each(self, names: Sequence[str], change: Callable[[Tensor], Tensor]) -> Given:
+        """Some of the tensors changed alike, where they are there."""
+        there = {name: getattr(self, name) for name in names}
+        found = {name: change(value) for name, value in there.items() if value is not None}
+        return replace(self, **found) if found else self

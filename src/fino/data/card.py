@@ -221,6 +221,16 @@ class Card(Settings):
         return Grid(self.points, self.extent, self.boundary, self.offset)
 
     @property
+    def given_names(self) -> dict[str, tuple[str, ...]]:
+        """What models are given beside the fields, by kind, in the order of its channels."""
+        return {
+            "parameters": tuple(self.varying),
+            "signals": self.signals,
+            "known": self.known,
+            "forcing": self.forcing,
+        }
+
+    @property
     def times(self) -> np.ndarray:
         """The time of every frame."""
         return self.start + self.dt * np.arange(self.frames)

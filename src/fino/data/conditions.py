@@ -22,7 +22,10 @@ import numpy as np
 if TYPE_CHECKING:
     from fino.given import Given
 
-__all__ = ["Conditions"]
+__all__ = ["CHANNEL", "Conditions"]
+
+#: The axis that the names of a kind count, in `Conditions` and in `Given`.
+CHANNEL = {"parameters": 1, "signals": 2, "known": 1, "forcing": 2}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +81,7 @@ class Conditions:
         self, samples: Sequence[int], stride_time: int, space: tuple[slice, ...]
     ) -> Conditions:
         """The conditions of some samples of the source, strided as they are."""
-        times, rest = slice(None, None, stride_time), slice(None)
-        cut: dict[str, tuple[slice, ...]] = {
-            "parameters": (),
-            "signals": (times,),
-            "known": (rest, *space),
-            "forcing": (times, rest, *space),
-            "mask": space,
-            "lengths": (),
-        }
-        found = {}
+        cut, found = _places(slice(None, None, stride_time), space), {}
         for name, array in self.arrays():
             rows = array if len(array) == 1 else array[list(samples)]
             found[name] = np.ascontiguousarray(rows[(slice(None), *cut[name])])
@@ -113,12 +107,23 @@ class Conditions:
             rows = [array[(_row(array, i), *place)] for i in samples]
             return torch.from_numpy(np.stack(rows).astype(np.float32))
 
-        places = {"parameters": (), "signals": (times,), "known": (slice(None), *space)}
-        places |= {"forcing": (times, slice(None), *space), "mask": space}
-        found = {n: take(a, *places[n]) for n, a in self.arrays() if n in places}
+        places = _places(times, space)
+        found = {n: take(a, *places[n]) for n, a in self.arrays() if n != "lengths"}
         if "mask" in found:
             found["mask"] = found["mask"].unsqueeze(1)
         return replace(given, **found) if found else given
+
+
+def _places(times: slice, space: tuple[slice, ...]) -> dict[str, tuple[slice, ...]]:
+    """Where some times and cells lie in one sample's share of each array."""
+    return {
+        "parameters": (),
+        "signals": (times,),
+        "known": (slice(None), *space),
+        "forcing": (times, slice(None), *space),
+        "mask": space,
+        "lengths": (),
+    }
 
 
 def _row(array: np.ndarray, sample: int) -> int:

@@ -434,11 +434,24 @@ class Part:
         from fino.given import Given
 
         frames = self.read(samples, start, None if steps is None else history + steps)
-        given, future = Given(frames[:, :history]), frames[:, history:]
+        shown, future = frames[:, :history], frames[:, history:]
+        if not self.data.conditions:
+            return Given(shown), future
+        given = self.beside(samples, start + history - 1, future.shape[1] + 1)
+        return replace(given, history=shown), future
+
+    def beside(self, samples: Sequence[int] | Tensor, newest: int, length: int) -> Given:
+        """All that is given but the history, of which nothing is read: (b, 0, c, *space).
+
+        What runs in time is given for `length` times from the frame `newest` on.
+        """
+        import torch
+
+        from fino.given import Given
+
         numbers = [self.samples[int(i)] for i in samples]
-        newest, length = start + history - 1, future.shape[1] + 1
-        place = self.data._place(numbers, newest, length)
-        return self.data.conditions.give(given, *place), future
+        empty = Given(torch.empty(len(numbers), 0, *self.data.shape[2:]))
+        return self.data.conditions.give(empty, *self.data._place(numbers, newest, length))
 
     def trajectory(self, sample: int, start: int = 0, length: int | None = None) -> Tensor:
         """One trajectory from frame `start` on, as long as it is: (t, c, *space)."""

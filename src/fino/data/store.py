@@ -26,7 +26,7 @@ import h5py
 import numpy as np
 
 from fino.data.card import Card
-from fino.data.conditions import Conditions
+from fino.data.conditions import CHANNEL, Conditions
 from fino.data.dataset import Dataset, sample_digest
 from fino.data.frames import FieldFrames, Frames, PairFrames
 from fino.durable import whole_file, write_whole
@@ -158,7 +158,7 @@ def _write_conditions(file: h5py.File, card: Card, conditions: Conditions) -> No
         if place is None:
             _array(file.require_group("fino"), name, array.astype(array.dtype.newbyteorder("<")))
             continue
-        values = np.take(array, place, axis=_CHANNEL[kind]).astype("<f4")
+        values = np.take(array, place, axis=CHANNEL[kind]).astype("<f4")
         group = scalars if kind in ("parameters", "signals") else fields
         moves = kind in ("signals", "forcing")
         _array(group, name, values, sample_varying=len(values) > 1, time_varying=moves)
@@ -166,16 +166,10 @@ def _write_conditions(file: h5py.File, card: Card, conditions: Conditions) -> No
         _array(file.require_group("fino"), "lengths", conditions.lengths.astype("<i8"))
 
 
-#: The axis of an array that its names count.
-_CHANNEL = {"parameters": 1, "signals": 2, "known": 1, "forcing": 2}
-
-
 def _places(card: Card) -> dict[str, tuple[str, int | None]]:
     """Where everything beside the fields goes: name → (kind, place among its kind)."""
     found: dict[str, tuple[str, int | None]] = {}
-    kinds = {"parameters": tuple(card.varying), "signals": card.signals}
-    kinds |= {"known": card.known, "forcing": card.forcing}
-    for kind, names in kinds.items():
+    for kind, names in card.given_names.items():
         found |= {name: (kind, place) for place, name in enumerate(names)}
     if card.walls is not None:
         found["mask"] = ("mask", None)
@@ -193,7 +187,7 @@ def _read_conditions(file: h5py.File, card: Card) -> Conditions:
         group = file["scalars"] if kind in ("parameters", "signals") else file["t0_fields"]
         columns.setdefault(kind, []).append(np.asarray(group[name]))
     for kind, arrays in columns.items():
-        found[kind] = np.stack(arrays, axis=_CHANNEL[kind])
+        found[kind] = np.stack(arrays, axis=CHANNEL[kind])
     if "lengths" in file["fino"]:
         found["lengths"] = np.asarray(file["fino"]["lengths"])
     return Conditions(**found)

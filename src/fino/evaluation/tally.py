@@ -59,9 +59,9 @@ class Tally:
         for metric in self.metrics:
             key = (metric.each, metric.weighted)
             if key not in measured:
-                area = self.weights if metric.weighted else None
-                weights = cells if area is None or cells is None else cells * area
-                weights = area if cells is None else weights
+                both = [cells, self.weights if metric.weighted else None]
+                there = [weights for weights in both if weights is not None]
+                weights = math.prod(there[1:], start=there[0]) if there else None
                 measured[key] = metric.each(prediction, truth, weights)
             self.chunks[metric.name].append(metric.cut(measured[key]))
         self.energy.append(spectrum(prediction[:, -1:])[:, 0])

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fino.data.conditions import CHANNEL
 from fino.data.dataset import Dataset
 from fino.given import Given
 from fino.grid import Grid
@@ -116,11 +117,7 @@ class Conditioning(nn.Module):
         names = {"parameters": s.parameters, "signals": s.signals}
         names |= {"known": s.known, "forcing": s.forcing}
         for kind, wanted in names.items():
-            have = (
-                beside[kind].shape[1 if kind in ("parameters", "known") else 2]
-                if kind in beside
-                else 0
-            )
+            have = beside[kind].shape[CHANNEL[kind]] if kind in beside else 0
             if have != len(wanted):
                 raise ValueError(
                     f"this model is given {kind} {', '.join(wanted) or '(none)'}, but got {have} "
@@ -166,13 +163,12 @@ class Conditioning(nn.Module):
         """Scale by the train part, and remember the range of the parameters."""
         if not data.conditions:
             return
-        part = data.train
-        given, _ = part.begin(range(len(part)))
+        task = data.task()
+        given = data.train.beside(range(len(data.train)), task.shown - 1, task.steps + 1)
         for name in ("known", "forcing"):
             values = given.beside.get(name)
             if values is not None:
-                axis = 1 if name == "known" else 2
-                self._scale(name, values.movedim(axis, 0).flatten(1))
+                self._scale(name, values.movedim(CHANNEL[name], 0).flatten(1))
         if self.settings.scalars:
             parts = [] if given.parameters is None else [given.parameters]
             if given.signals is not None:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from fino.data.card import Card
+from fino.data.conditions import CHANNEL
 from fino.data.dataset import Dataset, Part
 from fino.given import Given
 from fino.grid import Grid
@@ -165,11 +166,8 @@ def augment(
     if not card.symmetries:
         return given, future
     draw = numpy_stream(seed, "augment", step)
-    rows = []
-    for row in range(len(future)):
-        move = Move.draw(card, given.space, draw)
-        rows.append(_moved(given.rows(slice(row, row + 1)), future[row : row + 1], card, move))
-    return join(rows)
+    moves = [Move.draw(card, given.space, draw) for _ in range(len(future))]
+    return move_each(given, future, card, moves)
 
 
 @dataclass(frozen=True)
@@ -204,6 +202,20 @@ class Move:
             u = u.transpose(-2, -1)
         return self.scalars(u, directions, channel)
 
+    def state(self, u: Tensor, directions: Directions) -> Tensor:
+        """Frames of one trajectory: (t, c, *space)."""
+        u = self.fields(u, directions, 1)
+        return -u if self.negated else u
+
+    def beside(self, u: Tensor, kind: str, directions: Directions) -> Tensor:
+        """One trajectory's share of what is given beside the history."""
+        channel = CHANNEL.get(kind, 1) - 1
+        if kind in ("parameters", "signals"):
+            u = self.scalars(u, directions, channel)
+        else:
+            u = self.fields(u, directions, channel)
+        return -u if self.negated and kind in ("forcing", "signals") else u
+
     def scalars(self, u: Tensor, directions: Directions, channel: int) -> Tensor:
         """What points along an axis: turned by a mirror, exchanged by a swap."""
         turned = [i for i, axis in enumerate(directions) if axis in self.mirrored]
@@ -220,28 +232,22 @@ class Move:
         return u
 
 
-def _moved(given: Given, future: Trajectory, card: Card, move: Move) -> tuple[Given, Trajectory]:
-    """One trajectory, as a batch of one."""
-    turning = card.turning
-    names = {"parameters": tuple(card.varying), "signals": card.signals}
-    names |= {"known": card.known, "forcing": card.forcing}
-    along = {kind: tuple(turning.get(name) for name in names[kind]) for kind in names}
+def move_each(
+    given: Given, future: Trajectory, card: Card, moves: Sequence[Move]
+) -> tuple[Given, Trajectory]:
+    """Each trajectory of a batch moved by a symmetry of its own, with all that is given."""
     window = torch.cat([given.history, future], dim=1)
-    window = move.fields(window, card.directions, 2)
-    found = {"history": window[:, : given.history.shape[1]]}
-    future = window[:, given.history.shape[1] :]
-    for kind, value in given.beside.items():
-        if kind in ("parameters", "signals"):
-            found[kind] = move.scalars(value, along[kind], value.dim() - 1)
-        elif kind != "positions":
-            channel = 2 if kind == "forcing" else 1
-            found[kind] = move.fields(value, along.get(kind, ()), channel)
-    if move.negated:
-        future = -future
-        for kind in ("history", "forcing", "signals"):
-            if kind in found:
-                found[kind] = -found[kind]
-    return replace(given, **found), future
+    window = torch.stack(
+        [move.state(u, card.directions) for u, move in zip(window, moves, strict=True)]
+    )
+    shown = given.history.shape[1]
+    found = {"history": window[:, :shown]}
+    for kind, values in given.beside.items():
+        if kind != "positions":
+            directions = tuple(card.turning.get(name) for name in card.given_names.get(kind, ()))
+            rows = zip(values, moves, strict=True)
+            found[kind] = torch.stack([move.beside(u, kind, directions) for u, move in rows])
+    return replace(given, **found), window[:, shown:]
 
 
 @dataclass(frozen=True)
