@@ -176,6 +176,7 @@ class NearestTrajectory:
     grid: Grid
     library: Library
     history: int
+    neighbours: int = 1
 
     @classmethod
     def fit(cls, data: Dataset, history: int) -> NearestTrajectory | None:
@@ -188,20 +189,20 @@ class NearestTrajectory:
     def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
         """(b, K, c, *space) from the first frame on → (b, steps, c, *space)"""
         features = self.library.features.to(history)
-        nearest = [(features - own).norm(dim=1).argmin() for own in self.library.describe(history)]
-        chosen = torch.stack(nearest)
-        return self.library.futures(chosen, history.shape[1], steps).to(history)
+        answers = []
+        for own in self.library.describe(history):
+            near = (features - own).norm(dim=1).topk(self.neighbours, largest=False).indices
+            weights = _blend(own, features[near])
+            futures = self.library.futures(near, history.shape[1], steps).to(history)
+            answers.append(torch.tensordot(weights.to(futures), futures, dims=1))
+        return torch.stack(answers)
 
 
 @dataclass(frozen=True, eq=False)
-class BlendedTrajectories:
+class BlendedTrajectories(NearestTrajectory):
     """The futures of the trajectories that began most alike, blended as their pasts are."""
 
     title: ClassVar[str] = "the futures of the nearest training trajectories, blended"
-    grid: Grid
-    library: Library
-    neighbours: int
-    history: int
 
     @classmethod
     def fit(cls, data: Dataset, history: int) -> BlendedTrajectories | None:
@@ -222,21 +223,7 @@ class BlendedTrajectories:
             for place, k in enumerate(tried):
                 weights = _blend(library.features[i], library.features[near[:k]])
                 errors[place] += _error((weights.to(ends) @ ends[:k])[None], truth)
-        return cls(data.grid, library, tried[int(errors.argmin())], library.shown)
-
-    def __call__(self, history: Trajectory) -> Field:
-        return self.trajectory(history, 1)[:, 0]
-
-    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
-        """(b, K, c, *space) from the first frame on → (b, steps, c, *space)"""
-        features = self.library.features.to(history)
-        answers = []
-        for own in self.library.describe(history):
-            near = (features - own).norm(dim=1).topk(self.neighbours, largest=False).indices
-            weights = _blend(own, features[near])
-            futures = self.library.futures(near, history.shape[1], steps).to(history)
-            answers.append(torch.tensordot(weights.to(futures), futures, dims=1))
-        return torch.stack(answers)
+        return cls(data.grid, library, library.shown, tried[int(errors.argmin())])
 
 
 def _blend(own: Tensor, others: Tensor) -> Tensor:
