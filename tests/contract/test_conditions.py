@@ -258,6 +258,19 @@ def test_masked_arrays_and_nan_cells_are_masks():
         assert data.test[0].given.mask[0, 0].tolist() == [1, 1, 1, 0, 1, 1, 1, 1]
 
 
+def test_a_value_masked_in_one_frame_only_is_named():
+    u = np.random.default_rng(0).normal(size=(4, 5, 1, 8))
+    masked = np.ma.array(u, mask=np.zeros(u.shape, dtype=bool))
+    masked[2, 3, 0, 4] = np.ma.masked
+    with pytest.raises(ValueError, match=r"sample 2 has NaN .* first in frame 3"):
+        fino.from_array(masked, dt=1, extent=(0, 1), boundary="periodic")
+
+
+def test_a_stepper_without_conditions_refuses_them():
+    with pytest.raises(ValueError, match=r"this stepper takes the history alone"):
+        fino.rollout(lambda u: u[:, -1], torch.zeros(1, 1, 1, 8), 2, parameters={"nu": 1.0})
+
+
 def test_trajectories_may_differ_in_length():
     draw = np.random.default_rng(0)
     u = [draw.normal(size=(length, 1, 8)) for length in (9, 6, 7, 9, 8, 6, 7, 8, 9, 9)]

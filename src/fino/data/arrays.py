@@ -131,12 +131,12 @@ def _without_masked(u: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """The numbers, and the cells of each sample that are masked or NaN in every frame.
 
     u is (sample, time, channel, *space).
-    NaN that come and go are damage, not a mask: they are left for `_check_finite` to name.
+    Those that come and go are damage, not a mask: they are left for `_check_finite` to name.
     """
     array = _as_numpy(u)
-    hidden = np.isnan(array)
     if np.ma.isMaskedArray(u):
-        hidden = hidden | np.ma.getmaskarray(u)
+        array[np.ma.getmaskarray(u)] = np.nan
+    hidden = np.isnan(array)
     if array.ndim < 4 or not hidden.any():
         return array, None
     always = hidden.all(axis=(1, 2))

@@ -69,6 +69,11 @@ def rollout(
     model = find_model(run)
     if isinstance(model, Emulator):
         history = _with_conditions(model, history, steps, parameters, known, forcing, mask)
+    elif parameters or known or forcing or mask is not None:
+        raise ValueError(
+            "parameters, known fields, forcing and masks are for a trained model; this stepper "
+            "takes the history alone. Build them into the stepper."
+        )
     if steps < 0:
         raise ValueError(f"steps should be 0 or more, got {steps}.")
     if every < 1 or every > max(1, steps):
