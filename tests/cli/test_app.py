@@ -23,6 +23,10 @@ def test_every_verb_leads_to_a_function_and_says_what_it_does(home, what):
         (["bench", "speed"], "fino: Run `python -m lab bench` in a clone of the repository.\n"),
         (["list", "--jsn"], "fino: Unknown option: --jsn. Did you mean --json?\n"),
         (["generate", "advection", "--samples", "many"], None),
+        (
+            ["train", "mine.h5"],
+            "fino: 'mine.h5' stands without an option. See `fino train --help`.\n",
+        ),
         (["train", "--model.width", "48"], "fino: Write --set model.width=48.\n"),
         (
             ["train", "--train.learning-rate=1e-3", "--model.head", "[1, 2]", "--train.batch"],

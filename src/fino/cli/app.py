@@ -7,7 +7,7 @@ import shlex
 import sys
 from difflib import get_close_matches
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 import fino
 
@@ -55,6 +55,10 @@ def run_app(app: App, name: str, verbs: list[str]) -> None:
         _check_verb(sys.argv[1:], verbs)
         _check_settings(sys.argv[1:])
         app(exit_on_error=False, print_error=False)
+    except UnusedCliTokensError as error:
+        words, verb = " ".join(error.unused_tokens or ()), sys.argv[1]
+        _write_error(name, f"{words!r} stands without an option. See `{name} {verb} --help`.")
+        sys.exit(2)
     except (ValueError, OSError, CycloptsError) as error:
         _write_error(name, " ".join(str(error).split()))
         sys.exit(2)
