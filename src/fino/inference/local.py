@@ -10,7 +10,7 @@ cells never reach the tile.  Cells that can no longer matter are dropped between
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -19,14 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from fino.given import Given
-from fino.grid import boundary_per_axis
-from fino.inference.boxes import Box, Domain, crop, shape
+from fino.grid import Grid, boundary_per_axis
+from fino.inference.boxes import Box, Domain, crop
 from fino.inference.store import TrajectoryStore, open_store
 from fino.locality import Locality
 from fino.model.emulator import Emulator
 from fino.model.features import position_channels
 from fino.model.rollout import take_step
-from fino.shapes import Field
+from fino.shapes import Field, expect
 
 __all__ = [
     "LocalStep",
@@ -40,23 +40,22 @@ __all__ = [
 
 #: Reads the frames before a time from a window of a sample: (K, c, *window).
 Past = Callable[[int, Box], Tensor]
-#: An axis and the values along it, for each position channel.
-Lines = tuple[tuple[int, Tensor], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class LocalStep:
     """One step of a local map over a domain, computable in any window of it.
 
-    `lines` say where its cells lie.  `known` is what else it is given beside the history, over
-    the whole domain.
+    `known` is what it is given beside the history, over the whole domain.  `grid` says where the
+    cells lie, if the step is told; positions are computed window by window, because those of a
+    large domain do not fit in memory.
     """
 
     step: Any
     history: int
     locality: Locality
     domain: Domain
-    lines: Lines | None = None
+    grid: Grid | None = None
     known: Given | None = None
 
     def windows(self, box: Box, steps: int) -> list[Box]:
@@ -67,14 +66,14 @@ class LocalStep:
     def key(self, box: Box, steps: int) -> tuple[object, ...]:
         """Equal for boxes that can be computed side by side in one batch."""
         windows = self.windows(box, steps)
-        if self.known is not None:
+        if self.known is not None or (self.grid is not None and self.step.settings.coordinates):
             return windows[0], steps
         places = tuple(
             tuple((a - o, b - o) for (a, b), (o, _) in zip(window, box, strict=True))
             for window in windows
         )
-        values = [_take(line, (windows[0][axis],)) for axis, line in self.lines or ()]
-        return places, *(line.numpy().tobytes() for line in values)
+        spans = zip(windows[0], self.domain.points, strict=True)
+        return places, *((start == 0, stop == n) for (start, stop), n in spans)
 
     def given(
         self, pairs: Sequence[tuple[int, Box]], steps: int, past: Past, time: int = 0
@@ -93,8 +92,10 @@ class LocalStep:
         if self.known is not None:
             beside = Given.join([self.known.row(sample) for sample, _ in pairs]).at(time)
             given = replace(beside.cut(partial(_take, box=windows[0])), history=history)
-        if self.lines is not None:
-            given = replace(given, positions=_positions(self.lines, windows[0]))
+        if self.grid is not None:
+            shown = self.step.settings
+            where = position_channels(self.grid, shown.coordinates, shown.edges, windows[0])
+            given = replace(given, positions=where)
         return like_weights(given, self.step)
 
     def frames(self, given: Given, box: Box, steps: int) -> Iterator[Field]:
@@ -110,34 +111,6 @@ def like_weights(given: Given, step: Any) -> Given:
     """The same in the type and on the device of the step's weights, if it has any."""
     weight = next(step.parameters(), None) if isinstance(step, nn.Module) else None
     return given if weight is None else given.to(weight)
-
-
-def _position_lines(model: Emulator, points: tuple[int, ...]) -> Lines:
-    """The position channels of a domain, each of which varies along one axis only.
-
-    A line (axis, values along it) for each says it all: the channels of a domain that does not
-    fit in memory are never built.
-    """
-    model.check_space(points)
-    settings, grid = model.settings, model.grid.with_points(points)
-    axes = [*range(grid.dims)] if settings.coordinates else []
-    if settings.edges:
-        axes += [a for a, wraps in enumerate(grid.is_periodic) if not wraps for _ in range(2)]
-    lines = []
-    for channel, axis in enumerate(axes):
-        thin = grid.refined([n if a == axis else 1 for a, n in enumerate(points)])
-        channels = position_channels(thin, settings.coordinates, settings.edges)
-        lines.append((axis, channels[channel].flatten()))
-    return tuple(lines)
-
-
-def _positions(lines: Lines, box: Box) -> Tensor:
-    """The position channels of a box: (p, *box)."""
-    channels = []
-    for axis, line in lines:
-        along = [-1 if a == axis else 1 for a in range(len(box))]
-        channels.append(_take(line, (box[axis],)).view(along).expand(shape(box)))
-    return torch.stack(channels) if channels else torch.zeros(0, *shape(box))
 
 
 def _take(u: Tensor, box: Box) -> Tensor:
@@ -160,12 +133,7 @@ def open_history(model: Any, history: Any) -> tuple[LocalStep, TrajectoryStore, 
     """
     store, alone = open_store(history, getattr(model, "grid", None))
     step = local_step(model, store.shape[3:], history)
-    channels = getattr(model, "channels", store.shape[2])
-    if store.shape[2] != channels:
-        raise ValueError(
-            f"history should be (b, t, c, *space), got {store.shape}: c should be {channels} but "
-            f"is {store.shape[2]}."
-        )
+    expect(store, "b t c *space", name="history", c=getattr(model, "channels", store.shape[2]))
     if store.shape[1] < step.history:
         raise ValueError(
             f"history should hold at least {step.history} frames, got {store.shape[1]}."
@@ -181,14 +149,14 @@ def local_step(model: Any, points: Sequence[int], given: Any = None) -> LocalSte
     locality = _locality(model, ".locality and .grid", getattr(model, "grid", None) is not None)
     points = tuple(int(n) for n in points)
     domain = Domain(points, model.grid.is_periodic, locality.stride)
-    known = lines = None
+    known = grid = None
     given = getattr(given, "given", given)
-    if isinstance(given, Given):
-        beside = [getattr(given, field.name) for field in fields(given) if field.name != "history"]
-        known = None if all(value is None for value in beside) else given.last(0)
+    if isinstance(given, Given) and given.beside:
+        known = given.last(0)
     if isinstance(model, Emulator) and (known is None or known.positions is None):
-        lines = _position_lines(model, points)
-    return LocalStep(model, model.history, locality, domain, lines, known)
+        model.check_space(points)
+        grid = model.grid.with_points(points)
+    return LocalStep(model, model.history, locality, domain, grid, known)
 
 
 def local_network(

@@ -26,25 +26,30 @@ def position_count(grid: Grid, coordinates: bool, edges: bool) -> int:
     return grid.dims * coordinates + 2 * walls * edges
 
 
-def position_channels(grid: Grid, coordinates: bool, edges: bool) -> Tensor:
-    """Where each cell lies: () → (p, *space).
+def position_channels(
+    grid: Grid, coordinates: bool, edges: bool, box: Sequence[tuple[int, int]] | None = None
+) -> Tensor:
+    """Where each cell lies: () → (p, *space), or (p, *box) in a part of the grid, which may wrap.
 
     `coordinates`: the position on each axis, from −1 to 1 over the domain.
     `edges`: for each wall, one in the cells that touch it and zero elsewhere.  The two walls of
     an axis have a channel each, because strided data have unlike edges.
     """
-    channels: list[np.ndarray] = []
+    spans = box or [(0, n) for n in grid.points]
+    size = tuple(stop - start for start, stop in spans)
+    lines: list[tuple[int, np.ndarray]] = []
     if coordinates:
-        for x, (lo, hi) in zip(grid.mesh(), grid.extent, strict=True):
-            channels.append(2 * (x - lo) / (hi - lo) - 1)
+        scaled = zip(grid.coordinates(), grid.extent, strict=True)
+        lines += [(axis, 2 * (x - lo) / (hi - lo) - 1) for axis, (x, (lo, hi)) in enumerate(scaled)]
     if edges:
         for axis, periodic in enumerate(grid.is_periodic):
-            for cell in () if periodic else (0, -1):
-                wall = np.zeros(grid.points)
-                np.moveaxis(wall, axis, 0)[cell] = 1.0
-                channels.append(wall)
-    stacked = np.stack(channels) if channels else np.zeros((0, *grid.points))
-    return torch.from_numpy(stacked)
+            for cell in () if periodic else (0, grid.points[axis] - 1):
+                lines.append((axis, (np.arange(grid.points[axis]) == cell).astype(float)))
+    channels = np.zeros((len(lines), *size))
+    for channel, (axis, line) in zip(channels, lines, strict=True):
+        cells = np.arange(*spans[axis]) % len(line)
+        np.moveaxis(channel, axis, -1)[...] = line[cells]
+    return torch.from_numpy(channels)
 
 
 def assemble(history: Trajectory, positions: Tensor, beside: Sequence[Field] = ()) -> Field:
