@@ -47,7 +47,7 @@ _HOME = {
     "report": "report",
     "rollout": "training.run",
     "save": "model.store",
-    "update": "inference.update",
+    "update": "inference.rollout",
 }
 
 __all__ = [*_HOME, "__version__"]

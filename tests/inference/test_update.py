@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import fino
-from fino.inference.update import changed
+from fino.inference.rollout import changed
 from fino.model.emulator import Emulator
 
 Make = Callable[..., Emulator]

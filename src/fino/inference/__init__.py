@@ -4,8 +4,7 @@ boxes           tiles, windows and blocks of a domain
 store           trajectories in memory or on disk, box by box
 local           a local step in a window
 tiles           marching tile by tile
-rollout         `fino.rollout` and regions
-update          `fino.update`: what an edit changes
+rollout         `fino.rollout`, regions, `fino.update`
 ranks           one domain on many processes
 process_group   joining processes, naming one that died
 """

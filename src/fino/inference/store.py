@@ -67,65 +67,47 @@ def read_frames(store: TrajectoryStore, sample: int, times: Iterable[int], box: 
 
 @dataclass(frozen=True, eq=False)
 class MemoryStore:
-    """Frames in memory; `origin` is the cell that the tensor begins with.
+    """Frames in memory, or in what is indexed like an array, as a compressed HDF5 data set is.
 
-    A tensor that holds less than the domain on an axis is not wrapped there.
+    `origin` is the cell that the array begins with.  One that holds less than the domain on an
+    axis is not wrapped there.  A data set may come without a batch; it is only read.
     """
 
-    frames: Tensor
+    frames: Any
     origin: tuple[int, ...] = ()
+    lacks_batch: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.frames.shape)
+        return (1,) * self.lacks_batch + tuple(self.frames.shape)
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.frames.dtype
+        found = self.frames.dtype
+        return found if isinstance(found, torch.dtype) else _torch_type(found)
 
     def read(self, sample: int, time: int, box: Box) -> Tensor:
-        frame, box = self.frames[sample, time], self._local(box)
-        blocks = list(unwrap(box, self.shape[3:]))
+        blocks = [(self._part(sample, time, there), here) for there, here in self._blocks(box)]
         if len(blocks) == 1:
-            return frame[(slice(None), *blocks[0][0])]
-        out = frame.new_empty((frame.shape[0], *shape(box)))
-        for there, here in blocks:
-            out[(slice(None), *here)] = frame[(slice(None), *there)]
+            return blocks[0][0]
+        out = blocks[0][0].new_empty((self.shape[2], *shape(box)))
+        for values, here in blocks:
+            out[(slice(None), *here)] = values
         return out
 
     def write(self, sample: int, time: int, box: Box, values: Tensor) -> None:
-        frame, box = self.frames[sample, time], self._local(box)
-        for there, here in unwrap(box, self.shape[3:]):
-            frame[(slice(None), *there)] = values[(slice(None), *here)]
+        for there, here in self._blocks(box):
+            self._part(sample, time, there).copy_(values[(slice(None), *here)])
 
-    def _local(self, box: Box) -> Box:
-        if not self.origin:
-            return box
-        return tuple((a - o, b - o) for (a, b), o in zip(box, self.origin, strict=True))
+    def _part(self, sample: int, time: int, there: Slices) -> Tensor:
+        lead = (time,) if self.lacks_batch else (sample, time)
+        part = self.frames[(*lead, slice(None), *there)]
+        return part if isinstance(part, Tensor) else _as_tensor(np.array(part))
 
-
-@dataclass(frozen=True, eq=False)
-class ArrayStore:
-    """Anything that is indexed like an array, such as a compressed HDF5 data set: to read."""
-
-    array: Any
-    shape: tuple[int, ...]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return _torch_type(self.array.dtype)
-
-    def read(self, sample: int, time: int, box: Box) -> Tensor:
-        lead = (sample, time) if len(self.array.shape) == len(self.shape) else (time,)
-        out = np.empty((self.shape[2], *shape(box)), dtype=np.dtype(self.array.dtype))
-        for there, here in unwrap(box, self.shape[3:]):
-            out[(slice(None), *here)] = self.array[(*lead, slice(None), *there)]
-        return _as_tensor(out)
-
-    def write(self, sample: int, time: int, box: Box, values: Tensor) -> None:
-        raise ValueError(
-            "This field can only be read: it is compressed or in pieces. Write to a new file."
-        )
+    def _blocks(self, box: Box) -> Iterator[tuple[Slices, Slices]]:
+        first = self.origin or (0,) * len(box)
+        local = tuple((a - o, b - o) for (a, b), o in zip(box, first, strict=True))
+        return unwrap(local, self.shape[3:])
 
 
 class FileStore:
@@ -204,27 +186,22 @@ def open_store(
     if isinstance(source, Sample):
         dims = source.history.dim() - 2
     source = getattr(source, "history", source)
-    if isinstance(source, (MemoryStore, FileStore, ArrayStore)):
+    if isinstance(source, (MemoryStore, FileStore)):
         return source, False
     if isinstance(source, (str, Path)):
         return _open_file(source, dims, name)
     if not hasattr(source, "shape"):
         raise ValueError(f"{name} should be a tensor, an array or a file, got {type(source)}.")
     shape, alone = _with_batch(source.shape, dims, name)
-    if isinstance(source, torch.Tensor):
-        return MemoryStore(source.view(shape)), alone
-    if isinstance(source, np.memmap) and isinstance(source.base, mmap.mmap):
-        in_order, file = source.flags.c_contiguous, source.filename
-        if in_order and file is not None:
-            return FileStore(Path(file), source.offset, shape, source.dtype), alone
-    if isinstance(source, np.ndarray) and not isinstance(source, np.memmap):
-        return MemoryStore(torch.from_numpy(source).view(shape)), alone
-    return ArrayStore(source, shape), alone
+    mapped = isinstance(source, np.memmap) and isinstance(source.base, mmap.mmap)
+    if mapped and source.flags.c_contiguous and source.filename is not None:
+        return FileStore(Path(source.filename), source.offset, shape, source.dtype), alone
+    return MemoryStore(source, lacks_batch=alone), alone
 
 
 def _open_file(
     source: str | Path, dims: int | None, name: str, writable: bool = False
-) -> tuple[FileStore | ArrayStore, bool]:
+) -> tuple[FileStore | MemoryStore, bool]:
     path, array = _split_name(source)
     if not path.is_file():
         raise ValueError(f"There is no file {path}. Expected the {name} as .npy or .h5.")
@@ -236,7 +213,8 @@ def _open_file(
         return FileStore(path, offset, shape, dtype, writable), alone
     import h5py
 
-    return ArrayStore(_hdf5_array(h5py.File(path, "r"), path, array), shape), alone
+    found = _hdf5_array(h5py.File(path, "r"), path, array)
+    return MemoryStore(found, lacks_batch=alone), alone
 
 
 @contextmanager
