@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import numpy as np
 
-__all__ = ["Grid", "boundary_per_axis"]
+from fino.settings import did_you_mean
+
+__all__ = ["Grid", "boundary_per_axis", "per_axis"]
 
 #: What lies beyond an edge: the other side, zero, the edge cell again, or the mirror image.
 BOUNDARIES = ("periodic", "dirichlet", "neumann", "reflect")
@@ -87,12 +88,7 @@ class Grid:
         The physical extent grows by the part of a cell that a stride which does not divide
         the points leaves over, so that the spacing is exactly `stride` times the old one.
         """
-        strides = (stride,) * self.dims if isinstance(stride, int) else tuple(stride)
-        if len(strides) != self.dims or min(strides) < 1:
-            raise ValueError(
-                f"stride should be a positive whole number for each of {self.dims} axes, "
-                f"got {stride}."
-            )
+        strides = per_axis(stride, self.dims, "stride")
         points = tuple(-(-n // s) for n, s in zip(self.points, strides, strict=True))
         extent = tuple(
             (lo, lo + (hi - lo) / n * s * m)
@@ -123,7 +119,16 @@ def boundary_per_axis(boundary: str | Sequence[str], dims: int) -> tuple[str, ..
         )
     for name in names:
         if name not in BOUNDARIES:
-            near = get_close_matches(str(name), BOUNDARIES, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else f"Use one of {', '.join(BOUNDARIES)}."
-            raise ValueError(f"Unknown boundary '{name}'. {hint}")
+            raise ValueError(f"Unknown boundary '{name}'. {did_you_mean(str(name), BOUNDARIES)}")
     return names
+
+
+def per_axis(size: int | Sequence[int], dims: int, name: str = "tile") -> tuple[int, ...]:
+    """One size for each axis: 512 → (512, 512)."""
+    sizes = (size,) * dims if isinstance(size, int) else tuple(int(n) for n in size)
+    if len(sizes) != dims or min(sizes) < 1:
+        raise ValueError(
+            f"{name} should be one positive whole number or one for each of {dims} axes, "
+            f"got {size}."
+        )
+    return sizes

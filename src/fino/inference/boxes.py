@@ -33,7 +33,6 @@ __all__ = [
     "choose_mesh",
     "crop",
     "intersect",
-    "per_axis",
     "shape",
     "times",
     "unwrap",
@@ -169,17 +168,6 @@ def unwrap(box: Box, points: Sequence[int]) -> Iterator[tuple[Slices, Slices]]:
     """The box as blocks that do not wrap: (where in the domain, where in the box)."""
     for here, there in intersect(box, tuple((0, n) for n in points), points):
         yield tuple(slice(*span) for span in there), tuple(slice(*span) for span in here)
-
-
-def per_axis(size: int | Sequence[int], dims: int, name: str = "tile") -> tuple[int, ...]:
-    """One size for each axis: 512 → (512, 512)."""
-    sizes = (size,) * dims if isinstance(size, int) else tuple(int(n) for n in size)
-    if len(sizes) != dims or min(sizes) < 1:
-        raise ValueError(
-            f"{name} should be one positive whole number or one for each of {dims} axes, "
-            f"got {size}."
-        )
-    return sizes
 
 
 def as_box(region: Region, domain: Domain, name: str = "region") -> Box:

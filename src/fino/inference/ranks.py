@@ -22,7 +22,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from fino.given import Given
-from fino.inference.boxes import HIGH, LOW, Box, Mesh, Region, choose_mesh, crop, per_axis, shape
+from fino.grid import per_axis
+from fino.inference.boxes import HIGH, LOW, Box, Mesh, Region, choose_mesh, crop, shape
 from fino.inference.local import LocalStep, find_model, like_weights, open_history
 from fino.inference.process_group import ProcessGroup, is_launched, join_group
 from fino.inference.rollout import rollout

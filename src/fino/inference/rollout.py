@@ -27,7 +27,8 @@ import torch
 from torch import Tensor
 
 from fino.given import Given
-from fino.inference.boxes import Box, Region, as_box, cells, per_axis, shape
+from fino.grid import per_axis
+from fino.inference.boxes import Box, Region, as_box, cells, shape
 from fino.inference.local import LocalStep, find_model, like_weights, local_step, open_history
 from fino.inference.store import (
     TrajectoryStore,

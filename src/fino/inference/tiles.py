@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fino.inference.boxes import Box, cells, crop, intersect, per_axis
+from fino.grid import per_axis
+from fino.inference.boxes import Box, cells, crop, intersect
 from fino.inference.local import LocalStep, Past, local_network
 from fino.inference.store import MemoryStore, TrajectoryStore, read_frames
 from fino.shapes import Field, expect
