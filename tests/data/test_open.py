@@ -11,6 +11,7 @@ from samples import noise
 
 import fino
 from fino.data.pdebench import export_pdebench
+from fino.data.store import save
 
 
 def test_the_tensor_layout_is_read_with_its_facts(tmp_path):
@@ -102,7 +103,8 @@ def test_a_well_file_becomes_channels(tmp_path):
     assert np.array_equal(data.read([3])[0, :, 2], noise(4, 5, 8, 12, 2)[3, ..., 1])
     assert data.grid.boundary == ("periodic", "neumann") and data.card.parameters == {"Re": 100.0}
     assert np.allclose(data.grid.coordinates()[0], np.arange(8) / 8)
-    assert data.card.flaws == ("Constant fields that are not read: depth.",)
+    assert data.card.known == ("depth",) and data.card.flaws == ()
+    assert np.array_equal(data.test[0].given.known[0, 0], noise(8, 12))
 
 
 def test_a_well_folder_is_cut_as_its_folders_say(tmp_path):
@@ -112,6 +114,34 @@ def test_a_well_folder_is_cut_as_its_folders_say(tmp_path):
     data = fino.open(tmp_path)
     assert [len(p) for p in (data.train, data.validation, data.test)] == [4, 2, 3]
     assert np.array_equal(data.test.read([2])[0, :, 0], noise(3, 5, 8, 12)[2])
+
+
+def test_what_a_well_file_holds_for_each_sample_is_given_to_models(tmp_path):
+    """Scalars of the file, of its samples and of its times; constant fields along some axes."""
+    for part, count, reynolds in (("train", 4, 100.0), ("test", 3, 50.0)):
+        (tmp_path / part).mkdir()
+        path = samples.well_file(tmp_path / part / "a.hdf5", count)
+        with h5py.File(path, "r+") as file:
+            file.attrs["Re"] = reynolds
+            scalars = file.create_group("scalars")
+            scalars["nu"], scalars["tide"] = np.arange(count) + reynolds, np.arange(5.0)
+            scalars["tide"].attrs["time_varying"] = True
+            scalars["tide"].attrs["sample_varying"] = False
+            profile = file["t0_fields"].create_dataset("profile", data=noise(12))
+            profile.attrs["dim_varying"] = [False, True]
+            profile.attrs["sample_varying"] = profile.attrs["time_varying"] = False
+            names = [*file["t0_fields"].attrs["field_names"], "profile"]
+            file["t0_fields"].attrs["field_names"] = names
+    data = fino.open(tmp_path)
+    assert data.parameters["Re"].tolist() == [100.0] * 4 + [50.0] * 3
+    assert data.parameters["nu"].tolist() == [100, 101, 102, 103, 50, 51, 52]
+    assert data.card.signals == ("tide",) and data.card.known == ("depth", "profile")
+    given = data.train[1].given
+    assert given.parameters.tolist() == [[100.0, 101.0]]
+    assert np.array_equal(given.known[0, 1], np.broadcast_to(noise(12), (8, 12)))
+    assert given.signals[0, :, 0].tolist() == [1, 2, 3, 4]  # from the newest frame shown on
+    again = save(data, tmp_path / "again.h5")
+    assert again.hash == data.hash and again.card.known == data.card.known
 
 
 def test_files_that_are_not_data_are_refused_in_one_line(tmp_path):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fino.data.card import Card
-from fino.data.conditions import Conditions
+from fino.data.conditions import gather_conditions, plain
 from fino.data.dataset import Dataset
 from fino.data.frames import ArrayFrames
 from fino.grid import Grid, boundary_per_axis
@@ -78,10 +78,11 @@ def from_array(
     if outside is not None:
         array[np.broadcast_to(outside[:, None, None], array.shape)] = 0.0
     _check_finite(array)
-    constant, conditions, told = _conditions(array, parameters or {}, known or {}, forcing or {})
+    constant, conditions, told = gather_conditions(
+        array.shape, parameters or {}, known or {}, forcing or {}
+    )
     conditions = replace(conditions, mask=None if outside is None else ~outside, lengths=lengths)
-    units = facts.pop("varying", {})
-    told["varying"] = {key: units.get(key, "") for key in told["varying"]}
+    told["varying"] |= {n: u for n, u in facts.pop("varying", {}).items() if n in told["varying"]}
     names = tuple(fields) if fields else tuple(f"u{i}" for i in range(array.shape[2]))
     card = Card(
         name=name,
@@ -158,66 +159,8 @@ def _joined_mask(outside: np.ndarray | None, mask: Any, array: np.ndarray) -> np
     return given if outside is None else outside | given
 
 
-def _conditions(
-    array: np.ndarray,
-    parameters: Mapping[str, Any],
-    known: Mapping[str, Any],
-    forcing: Mapping[str, Any],
-) -> tuple[dict[str, Any], Conditions, dict[str, Any]]:
-    """Constants for the card, arrays for the models, and the names of the latter."""
-    samples, frames, _, *points = array.shape
-    constant, columns = {}, {}
-    for name, value in parameters.items():
-        values = np.asarray(_plain(value))
-        if isinstance(value, str | tuple) or values.ndim == 0:
-            constant[name] = value
-        elif values.shape != (samples,):
-            raise ValueError(
-                f"parameter '{name}' should be one number, or one for each of {samples} "
-                f"trajectories, got shape {values.shape}."
-            )
-        else:
-            columns[name] = values.astype(float)
-    fields = {n: _shaped(n, v, [tuple(points)], samples) for n, v in known.items()}
-    moving = {n: _shaped(n, v, [(frames,), (frames, *points)], samples) for n, v in forcing.items()}
-    signals = {n: v for n, v in moving.items() if v.ndim == 2}
-    driving = {n: v for n, v in moving.items() if v.ndim > 2}
-    conditions = Conditions(
-        parameters=np.stack(list(columns.values()), axis=1) if columns else None,
-        signals=_stacked(signals, 2),
-        known=_stacked(fields, 1),
-        forcing=_stacked(driving, 2),
-    )
-    names = {"varying": columns, "signals": signals, "known": fields, "forcing": driving}
-    return constant, conditions, {key: tuple(table) for key, table in names.items()}
-
-
-def _shaped(name: str, value: Any, shapes: list[tuple[int, ...]], samples: int) -> np.ndarray:
-    """An array that is the same for all trajectories (1, …) or has one for each (sample, …)."""
-    array = np.asarray(_plain(value), dtype=np.float32)
-    for shape in shapes:
-        if array.shape == shape:
-            return array[None]
-        if array.shape == (samples, *shape):
-            return array
-    wanted = " or ".join(str(s) for shape in shapes for s in (shape, (samples, *shape)))
-    raise ValueError(f"'{name}' should have the shape {wanted}, got {array.shape}.")
-
-
-def _stacked(table: Mapping[str, np.ndarray], axis: int) -> np.ndarray | None:
-    if not table:
-        return None
-    samples = max(len(array) for array in table.values())
-    rows = [np.broadcast_to(a, (samples, *a.shape[1:])) for a in table.values()]
-    return np.stack(rows, axis=axis)
-
-
-def _plain(value: Any) -> Any:
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
-
-
 def _as_numpy(u: Any) -> np.ndarray:
-    array = np.asarray(_plain(u))
+    array = np.asarray(plain(u))
     if array.dtype.kind not in "fiu":
         raise ValueError(f"the array should hold real numbers, got {array.dtype}.")
     with np.errstate(over="ignore"):

@@ -13,7 +13,7 @@ None of it is ever predicted or scored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ import numpy as np
 if TYPE_CHECKING:
     from fino.given import Given
 
-__all__ = ["CHANNEL", "Conditions"]
+__all__ = ["CHANNEL", "Conditions", "gather_conditions", "plain"]
 
 #: The axis that the names of a kind count, in `Conditions` and in `Given`.
 CHANNEL = {"parameters": 1, "signals": 2, "known": 1, "forcing": 2}
@@ -128,3 +128,65 @@ def _places(times: slice, space: tuple[slice, ...]) -> dict[str, tuple[slice, ..
 
 def _row(array: np.ndarray, sample: int) -> int:
     return sample if len(array) > 1 else 0
+
+
+def gather_conditions(
+    shape: Sequence[int],
+    parameters: Mapping[str, Any],
+    known: Mapping[str, Any],
+    forcing: Mapping[str, Any],
+) -> tuple[dict[str, Any], Conditions, dict[str, Any]]:
+    """Constants for the card, arrays for the models, and the names of the latter for the card.
+
+    `shape` is (sample, time, channel, *space) of the trajectories.
+    """
+    samples, frames, _, *points = shape
+    constant, columns = {}, {}
+    for name, value in parameters.items():
+        values = np.asarray(plain(value))
+        if isinstance(value, str | tuple) or values.ndim == 0:
+            constant[name] = value
+        elif values.shape != (samples,):
+            raise ValueError(
+                f"parameter '{name}' should be one number, or one for each of {samples} "
+                f"trajectories, got shape {values.shape}."
+            )
+        else:
+            columns[name] = values.astype(float)
+    fields = {n: _shaped(n, v, [tuple(points)], samples) for n, v in known.items()}
+    moving = {n: _shaped(n, v, [(frames,), (frames, *points)], samples) for n, v in forcing.items()}
+    signals = {n: v for n, v in moving.items() if v.ndim == 2}
+    driving = {n: v for n, v in moving.items() if v.ndim > 2}
+    conditions = Conditions(
+        parameters=np.stack(list(columns.values()), axis=1) if columns else None,
+        signals=_stacked(signals, 2),
+        known=_stacked(fields, 1),
+        forcing=_stacked(driving, 2),
+    )
+    names = {"signals": tuple(signals), "known": tuple(fields), "forcing": tuple(driving)}
+    return constant, conditions, {"varying": dict.fromkeys(columns, ""), **names}
+
+
+def _shaped(name: str, value: Any, shapes: list[tuple[int, ...]], samples: int) -> np.ndarray:
+    """An array that is the same for all trajectories (1, …) or has one for each (sample, …)."""
+    array = np.asarray(plain(value), dtype=np.float32)
+    for shape in shapes:
+        if array.shape == shape:
+            return array[None]
+        if array.shape == (samples, *shape):
+            return array
+    wanted = " or ".join(str(s) for shape in shapes for s in (shape, (samples, *shape)))
+    raise ValueError(f"'{name}' should have the shape {wanted}, got {array.shape}.")
+
+
+def _stacked(table: Mapping[str, np.ndarray], axis: int) -> np.ndarray | None:
+    if not table:
+        return None
+    samples = max(len(array) for array in table.values())
+    rows = [np.broadcast_to(a, (samples, *a.shape[1:])) for a in table.values()]
+    return np.stack(rows, axis=axis)
+
+
+def plain(value: Any) -> Any:
+    """A torch tensor as a numpy array, anything else as it is."""
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value

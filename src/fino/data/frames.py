@@ -1,4 +1,4 @@
-"""Where the numbers of a data set come from: arrays in memory, or in HDF5 files, read on demand.
+"""Where the numbers of a data set come from: arrays in memory, or in files, read on demand.
 
     frames.read(samples, times, space)  →  (b, t, c, *space) in float32
 
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import floor, log10
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,11 +24,15 @@ __all__ = [
     "FieldFrames",
     "Frames",
     "GuardedFrames",
-    "PairFrames",
-    "Picked",
+    "JoinedFrames",
+    "Rows",
+    "View",
     "as_text",
     "as_texts",
     "explain",
+    "find_axis",
+    "find_broken",
+    "find_clock",
     "find_number",
     "open_array",
     "read_line",
@@ -65,39 +71,78 @@ class ArrayFrames:
 
 
 @dataclass(frozen=True, eq=False)
-class FieldFrames:
-    """One array (sample, time, *space) for each channel, such as the data sets of a file."""
+class View:
+    """An array whose axes come in any order, one letter each: s, t, c, x, y, z.
 
-    fields: tuple[Any, ...]
+    A number instead of a letter fixes an axis at that place: View(v, (*"stxy", 1)) is the second
+    component of a vector.  Time and channel may be missing.
+    """
+
+    array: Any
+    axes: Sequence[str | int]
+
+    def size(self, axis: str) -> int:
+        """The length of an axis, one where there is none."""
+        return int(self.array.shape[list(self.axes).index(axis)]) if axis in self.axes else 1
 
     @property
     def shape(self) -> tuple[int, ...]:
-        samples, times, *space = self.fields[0].shape
-        return (samples, times, len(self.fields), *space)
+        """(sample, time, channel, *space)"""
+        return tuple(self.size(axis) for axis in "stcxyz" if axis in "stc" or axis in self.axes)
 
-    def read(self, samples: Sequence[int], times: slice, space: tuple[slice, ...]) -> np.ndarray:
-        channels = [_stack([field[(i, times, *space)] for i in samples]) for field in self.fields]
-        return np.stack(channels, axis=2)
+    def read(self, sample: int, times: slice, space: tuple[slice, ...]) -> np.ndarray:
+        """(t, c, *space) of one sample."""
+        place = dict(zip("stcxyz", (sample, times, slice(None), *space), strict=False))
+        block = self.array[tuple(a if isinstance(a, int) else place[a] for a in self.axes)]
+        kept = [axis for axis in self.axes if isinstance(axis, str) and axis != "s"]
+        block = np.asarray(block).transpose([kept.index(a) for a in "tcxyz" if a in kept])
+        block = block if "t" in kept else block[None]
+        return block if "c" in kept else np.expand_dims(block, 1)
 
 
 @dataclass(frozen=True, eq=False)
-class PairFrames:
-    """Steady data: inputs and outputs (sample, *space) for each channel, as two frames."""
+class FieldFrames:
+    """Channels from several arrays; steady data have those of the input beside the output's."""
 
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
+    fields: tuple[View, ...]
+    inputs: tuple[View, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
-        samples, *space = self.outputs[0].shape
-        return (samples, 2, len(self.outputs), *space)
+        samples, times, _, *space = self.fields[0].shape
+        channels = sum(field.size("c") for field in self.fields)
+        return (samples, 2 if self.inputs else times, channels, *space)
 
     def read(self, samples: Sequence[int], times: slice, space: tuple[slice, ...]) -> np.ndarray:
-        sides = [
-            [_stack([field[(i, *space)] for i in samples]) for field in side]
-            for side in [self.inputs, self.outputs][times]
-        ]
-        return np.stack([np.stack(side, axis=1) for side in sides], axis=1)
+        if not self.inputs:
+            return _stack([_side(self.fields, i, times, space) for i in samples])
+        sides = [self.inputs, self.fields][times]
+        pairs = [[_side(side, i, slice(None), space) for side in sides] for i in samples]
+        return _stack([np.concatenate(pair) for pair in pairs])
+
+
+def _side(views: tuple[View, ...], sample: int, times: slice, space: Any) -> np.ndarray:
+    """The channels of several arrays, one after another: (t, c, *space)."""
+    return np.concatenate([view.read(sample, times, space) for view in views], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedFrames:
+    """The samples of several sources, one after another."""
+
+    parts: tuple[Frames, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(part.shape[0] for part in self.parts), *self.parts[0].shape[1:])
+
+    def read(self, samples: Sequence[int], times: slice, space: tuple[slice, ...]) -> np.ndarray:
+        begins = list(accumulate((part.shape[0] for part in self.parts), initial=0))
+        blocks = []
+        for i in samples:
+            part = int(np.searchsorted(begins, i, side="right")) - 1
+            blocks.append(self.parts[part].read([i - begins[part]], times, space))
+        return np.concatenate(blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,34 +161,33 @@ class GuardedFrames:
             numbers = self.frames.read(samples, times, space)
         except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError) as error:
             raise ValueError(f"{self.path} is damaged: {' '.join(str(error).split())}") from error
-        good = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
-        if not good.all():
+        broken = find_broken(numbers)
+        if broken:
             raise ValueError(
-                f"{self.path}: sample {samples[int(np.argmin(good))]} has NaN or infinite values. "
+                f"{self.path}: sample {samples[broken[0]]} has NaN or infinite values. "
                 "Leave it out with data.select(…)."
             )
         return numbers
 
 
+def find_broken(numbers: np.ndarray) -> tuple[int, int] | None:
+    """The first row and frame of (b, t, …) with a value that is not finite; None if all are."""
+    good = np.isfinite(numbers).reshape(*numbers.shape[:2], -1).all(axis=2)
+    return None if good.all() else tuple(int(i) for i in np.argwhere(~good)[0])  # type: ignore[return-value]
+
+
 @dataclass(frozen=True, eq=False)
-class Picked:
-    """An array with some axes fixed, `before` right after the sample's and `after` at the end.
+class Rows:
+    """Arrays of one shape as one array, a row each."""
 
-    Picked(u, (0,)) is the first frame of u, Picked(v, (), (1,)) the second component of a vector.
-    """
-
-    inner: Any
-    before: tuple[int, ...] = ()
-    after: tuple[int, ...] = ()
+    arrays: tuple[Any, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        samples, *rest = self.inner.shape
-        return (samples, *rest[len(self.before) : len(rest) - len(self.after)])
+        return (len(self.arrays), *self.arrays[0].shape)
 
-    def __getitem__(self, index: tuple[Any, ...]) -> np.ndarray:
-        sample, *rest = index
-        return np.asarray(self.inner[(sample, *self.before, *rest, *self.after)])
+    def __getitem__(self, index: tuple[Any, ...]) -> Any:
+        return self.arrays[index[0]][index[1:]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +245,41 @@ def read_line(owner: Any, name: str) -> np.ndarray | None:
     if not np.isfinite(values).all():
         raise ValueError(f"'{name}' should hold finite numbers.")
     return values
+
+
+def find_axis(line: np.ndarray | None, points: int) -> tuple[tuple[float, float], float, bool]:
+    """The edges of an axis, where points lie in its cells, and whether they are evenly spaced.
+
+    Coordinates that begin at zero are the low edges of cells, others are centres.  The edges are
+    rounded to what single precision can say.
+    """
+    if line is None:
+        return (0.0, 1.0), 0.5, True
+    if len(line) != points or points < 2:
+        raise ValueError(f"its coordinates are {len(line)} for {points} cells.")
+    spacing = float(line[-1] - line[0]) / (points - 1)
+    if spacing == 0:
+        raise ValueError("its coordinates should be distinct.")
+    offset = 0.0 if line[0] == 0.0 else 0.5
+    low = float(line[0]) - offset * spacing
+    digits = 6 - floor(log10(abs(spacing) * points))
+    extent = (round(low, digits), round(low + spacing * points, digits))
+    return extent, offset, bool(np.allclose(np.diff(line), spacing, rtol=1e-2))
+
+
+def find_clock(times: np.ndarray | None, count: int) -> tuple[float, float]:
+    """The first time and the step of frames, to the six digits that single precision keeps.
+
+    PDEBench's files list one time more than they have frames.
+    """
+    if times is None or len(times) < 2:
+        return (0.0, 1.0)
+    if len(times) not in (count, count + 1):
+        raise ValueError(f"it lists {len(times)} times for {count} frames.")
+    step = float(times[-1] - times[0]) / (len(times) - 1)
+    if not step > 0:
+        raise ValueError("its times should increase.")
+    return float(times[0]), float(f"{step:.6g}")
 
 
 def find_number(attributes: Any, name: str) -> float | None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,13 @@ from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.data.frames import (
     FieldFrames,
-    Frames,
     GuardedFrames,
-    PairFrames,
-    Picked,
+    Rows,
+    View,
     as_text,
     as_texts,
+    find_axis,
+    find_clock,
     find_number,
     open_array,
     read_line,
@@ -69,22 +69,6 @@ _NUMBERED = re.compile(r"^\d{4,}$")
 _LAYOUTS = ("tensor", "fields", "groups")
 
 
-@dataclass(frozen=True, eq=False)
-class _GroupFrames:
-    """One array (time, *space, channel) for each sample."""
-
-    arrays: tuple[Any, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        frames, *space, channels = self.arrays[0].shape
-        return (len(self.arrays), frames, channels, *space)
-
-    def read(self, samples: Sequence[int], times: slice, space: tuple[slice, ...]) -> np.ndarray:
-        parts = [np.moveaxis(self.arrays[i][(times, *space, slice(None))], -1, 1) for i in samples]
-        return np.stack(parts).astype(np.float32)
-
-
 def is_pdebench(file: h5py.File) -> bool:
     """Whether an open HDF5 file has one of the three layouts."""
     return "tensor" in file or "density" in file or any(_NUMBERED.match(key) for key in file)
@@ -96,19 +80,23 @@ def read_pdebench(
     """Open a PDEBench file; `boundary` and `name` override what it is taken for."""
     file = h5py.File(path, "r")
     read = _tensor if "tensor" in file else _fields if "density" in file else _groups
-    frames, axes, times, fields = read(file, path)
+    frames, lines, times, fields = read(file, path)
     samples, count, _, *points = frames.shape
+    axes = [find_axis(line, n) for line, n in zip(lines, points, strict=True)]
+    if not all(even for _, _, even in axes):
+        raise ValueError("its coordinates should be evenly spaced.")
     parameters = _parameters(path, file)
     kind = name or _name(file, fields, len(points), parameters)
-    steady = isinstance(frames, PairFrames)
-    start, dt = (0.0, 1.0) if steady else _clock(times, count)
+    steady = bool(frames.inputs)
+    start, dt = find_clock(None if steady else times, count)
     card = Card(
         name=kind,
         title=f"PDEBench: {path.name}",
         fields=fields,
         inputs=("nu",) if steady else (),
         points=tuple(points),
-        extent=tuple(_extent(axis, n) for axis, n in zip(axes, points, strict=True)),
+        extent=tuple(extent for extent, _, _ in axes),
+        offset=tuple(offset for _, offset, _ in axes),
         boundary=boundary_per_axis(boundary or _boundary(path, file, kind), len(points)),
         start=start,
         dt=dt,
@@ -119,7 +107,7 @@ def read_pdebench(
         solver="PDEBench's",
         initial="pdebench",
         flaws=_FLAWS.get(kind, ()),
-        split=split_by_rule(samples, "last" if isinstance(frames, _GroupFrames) else "first"),
+        split=split_by_rule(samples, "last" if read is _groups else "first"),
     )
     card = _known(card)
     if "symmetries" in file.attrs:
@@ -130,76 +118,57 @@ def read_pdebench(
     return Dataset(card, GuardedFrames(frames, path), path=path)
 
 
-Layout = tuple[Frames, list[np.ndarray | None], np.ndarray | None, tuple[str, ...]]
+Layout = tuple[FieldFrames, list[np.ndarray | None], np.ndarray | None, tuple[str, ...]]
 
 
 def _tensor(file: h5py.File, path: Path) -> Layout:
     u = open_array(file["tensor"], path)
-    dims = len(u.shape) - 2
-    if "nu" in file:
-        nu = open_array(file["nu"], path)
-        if dims < 1 or u.shape[1] != 1 or nu.shape != (u.shape[0], *u.shape[2:]):
-            raise ValueError(f"'tensor' {u.shape} and 'nu' {nu.shape} do not belong together.")
-        return PairFrames((nu,), (Picked(u, (0,)),)), _axes(file, dims), None, ("u",)
-    if not 1 <= dims <= 3:
-        raise ValueError(f"'tensor' should be (sample, time, *space), got {u.shape}.")
-    return FieldFrames((u,)), _axes(file, dims), read_line(file, "t-coordinate"), ("u",)
+    dims = _dims((u,), "'tensor'")
+    if "nu" not in file:
+        frames = FieldFrames((View(u, "stxyz"[: 2 + dims]),))
+        return frames, _axes(file, dims), read_line(file, "t-coordinate"), ("u",)
+    nu = open_array(file["nu"], path)
+    if u.shape[1] != 1 or nu.shape != (u.shape[0], *u.shape[2:]):
+        raise ValueError(f"'tensor' {u.shape} and 'nu' {nu.shape} do not belong together.")
+    space = "xyz"[:dims]
+    frames = FieldFrames((View(u, ("s", 0, *space)),), (View(nu, f"s{space}"),))
+    return frames, _axes(file, dims), None, ("u",)
 
 
 def _fields(file: h5py.File, path: Path) -> Layout:
     names = tuple(name for name in _FIELDS if name in file)
     arrays = tuple(open_array(file[name], path) for name in names)
-    dims = _expect_one_shape(arrays, ", ".join(names)) - 2
-    return FieldFrames(arrays), _axes(file, dims), read_line(file, "t-coordinate"), names
+    dims = _dims(arrays, ", ".join(names))
+    frames = FieldFrames(tuple(View(array, "stxyz"[: 2 + dims]) for array in arrays))
+    return frames, _axes(file, dims), read_line(file, "t-coordinate"), names
 
 
 def _groups(file: h5py.File, path: Path) -> Layout:
     names = sorted(key for key in file if _NUMBERED.match(key))
     arrays = tuple(open_array(file[name]["data"], path) for name in names)
-    dims = _expect_one_shape(arrays, "the numbered groups") - 2
+    dims = _dims(arrays, "the numbered groups")
     channels = arrays[0].shape[-1]
     if channels > 64:
         raise ValueError(f"{channels} channels are more than 64: is space last by mistake?")
     fields = tuple("uvw"[:channels]) if channels <= 3 else tuple(f"u{i}" for i in range(channels))
     fields = ("h",) if (dims, channels) == (2, 1) else fields
-    grid = file[names[0]]["grid"]
-    axes = [read_line(grid, axis) for axis in "xyz"[:dims]]
-    return _GroupFrames(arrays), axes, read_line(grid, "t"), fields
+    grid, space = file[names[0]]["grid"], "xyz"[:dims]
+    frames = FieldFrames((View(Rows(arrays), f"st{space}c"),))
+    return frames, [read_line(grid, axis) for axis in space], read_line(grid, "t"), fields
 
 
-def _expect_one_shape(arrays: tuple[Any, ...], words: str) -> int:
-    """How many axes the arrays have, three to five; they are all alike."""
+def _dims(arrays: tuple[Any, ...], words: str) -> int:
+    """The axes of space in arrays that have two others; they are all alike."""
     shapes = {array.shape for array in arrays}
     if len(shapes) != 1 or not 3 <= len(arrays[0].shape) <= 5:
-        raise ValueError(f"{words} should have one shape, got {sorted(shapes)[:3]}.")
-    return len(arrays[0].shape)
+        raise ValueError(
+            f"{words} should have one shape with 1 to 3 axes of space, got {sorted(shapes)[:3]}."
+        )
+    return len(arrays[0].shape) - 2
 
 
 def _axes(file: h5py.File, dims: int) -> list[np.ndarray | None]:
     return [read_line(file, f"{axis}-coordinate") for axis in "xyz"[:dims]]
-
-
-def _extent(axis: np.ndarray | None, points: int) -> tuple[float, float]:
-    """The edges around evenly spaced cell centres."""
-    if axis is None:
-        return (0.0, 1.0)
-    if len(axis) != points or points < 2:
-        raise ValueError(f"its coordinates are {len(axis)} for {points} cells.")
-    spacing = (axis[-1] - axis[0]) / (points - 1)
-    if spacing == 0 or not np.allclose(np.diff(axis), spacing, rtol=1e-2):
-        raise ValueError("its coordinates should be evenly spaced.")
-    low = round(float(axis[0] - spacing / 2), 6)
-    return (low, round(low + float(spacing) * points, 6))
-
-
-def _clock(times: np.ndarray | None, count: int) -> tuple[float, float]:
-    """The first time and the step; the files list one time more than they have frames."""
-    if times is None or len(times) < 2:
-        return (0.0, 1.0)
-    if len(times) not in (count, count + 1):
-        raise ValueError(f"it lists {len(times)} times for {count} frames.")
-    step = float(times[-1] - times[0]) / (len(times) - 1)
-    return (float(times[0]), float(f"{step:.6g}"))  # the files keep single precision
 
 
 def _parameters(path: Path, file: h5py.File) -> dict[str, Any]:

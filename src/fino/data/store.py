@@ -28,7 +28,7 @@ import numpy as np
 from fino.data.card import Card
 from fino.data.conditions import CHANNEL, Conditions
 from fino.data.dataset import Dataset, sample_digest
-from fino.data.frames import FieldFrames, Frames, PairFrames
+from fino.data.frames import FieldFrames, Frames, View, open_array
 from fino.durable import whole_file, write_whole
 
 __all__ = ["is_native", "read_native", "save", "write_cards", "write_native"]
@@ -279,7 +279,12 @@ def read_native(path: str | Path) -> Dataset:
     """Open a native file: the card is read, the arrays are mapped, nothing is loaded."""
     source = Path(path)
     with h5py.File(source, "r") as file:
-        _expect_layout(file)
+        layout = int(file.attrs.get("layout", 1))  # the first one carried no number
+        if layout != _LAYOUT:
+            raise ValueError(
+                f"it has layout {layout} and this fino reads layout {_LAYOUT}. Open it with the "
+                "fino that wrote it, or generate it again."
+            )
         words = {name: _words(file.attrs[name]) for name in ("card", "hash", "labels")}
         if _words(file.attrs["seal"]) != _seal(words):
             raise ValueError("its card is damaged.")
@@ -289,23 +294,15 @@ def read_native(path: str | Path) -> Dataset:
             raise ValueError("its checksums do not fit its card.")
         if hashlib.sha256(digests.tobytes()).hexdigest() != recorded:
             raise ValueError("its checksums are damaged.")
-        group = file["t0_fields"]
-        frames = 1 if card.steady else card.frames
-        outputs = tuple(
-            _map_array(group[name], source, (card.samples, frames, *card.points))
-            for name in card.fields
-        )
-        arrays: Frames = FieldFrames(outputs)
-        if card.steady:
-            inputs = tuple(
-                _map_array(group[name], source, (card.samples, *card.points))
-                for name in _input_names(card)
-            )
-            arrays = PairFrames(inputs, tuple(array[:, 0] for array in outputs))
+        space = "xyz"[: len(card.points)]
+        time, axes = (1, ("s", 0, *space)) if card.steady else (card.frames, ("s", "t", *space))
+        outputs = _views(file, source, card.fields, (card.samples, time, *card.points), axes)
+        inputs = _input_names(card) if card.steady else ()
+        questions = _views(file, source, inputs, (card.samples, *card.points), ("s", *space))
         conditions = _read_conditions(file, card)
     return Dataset(
         _with_cost(card, source),
-        _CheckedFrames(arrays, digests, source, conditions),
+        _CheckedFrames(FieldFrames(outputs, questions), digests, source, conditions),
         path=source,
         labels=tuple(json.loads(words["labels"])),
         recorded_hash=recorded,
@@ -313,23 +310,15 @@ def read_native(path: str | Path) -> Dataset:
     )
 
 
-def _expect_layout(file: h5py.File) -> None:
-    layout = int(file.attrs.get("layout", 1))  # the first one carried no number
-    if layout != _LAYOUT:
-        raise ValueError(
-            f"it has layout {layout} and this fino reads layout {_LAYOUT}. Open it with the fino "
-            "that wrote it, or generate it again."
-        )
-
-
-def _map_array(array: Any, path: Path, shape: tuple[int, ...]) -> np.ndarray:
-    """The array's bytes in the file, mapped read-only after its bounds are checked."""
-    if not isinstance(array, h5py.Dataset) or array.shape != shape or array.dtype != "<f4":
-        raise ValueError(f"its array is not float32 of shape {shape}.")
-    place, size = array.id.get_offset(), 4 * int(np.prod(shape, dtype=object))
-    if place is None or place + size > path.stat().st_size:
-        raise ValueError("its array lies beyond the end of the file.")
-    return np.asarray(np.memmap(path, dtype="<f4", mode="r", offset=place, shape=shape))
+def _views(
+    file: h5py.File, path: Path, names: Sequence[str], shape: tuple[int, ...], axes: Sequence[Any]
+) -> tuple[View, ...]:
+    """The arrays of some channels, mapped read-only after their bounds are checked."""
+    arrays = [file["t0_fields"][name] for name in names]
+    for array in arrays:
+        if not isinstance(array, h5py.Dataset) or (array.shape, array.dtype) != (shape, "<f4"):
+            raise ValueError(f"its array is not float32 of shape {shape}.")
+    return tuple(View(open_array(array, path), axes) for array in arrays)
 
 
 def _words(attribute: Any) -> str:

@@ -4,15 +4,17 @@
     t1_fields/velocity  (sample, time, *space, d)       velocity_x, velocity_y
     t2_fields/stress    (sample, time, *space, d, d)    stress_xx, stress_xy, …
 
-A folder with train, valid and test inside is cut in those parts.  Fields that do not change in
-time are not channels here; the card says which were left out.
+    t0_fields/depth     (*space), (sample, *space)      a known field
+    scalars/Re          (), (sample,); (time,)          a parameter; a number known in advance
+
+A folder with train, valid and test inside is cut in those parts.  What does not change in time, or
+is the same for every sample, is not predicted: models are given it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate, product
+from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +22,20 @@ import h5py
 import numpy as np
 
 from fino.data.card import Card
+from fino.data.conditions import gather_conditions
 from fino.data.dataset import Dataset
 from fino.data.frames import (
     FieldFrames,
     Frames,
     GuardedFrames,
-    PairFrames,
-    Picked,
+    JoinedFrames,
+    View,
     as_text,
     as_texts,
+    find_axis,
+    find_clock,
     find_number,
     open_array,
-    read_line,
 )
 from fino.data.split import Split, split_by_rule
 
@@ -39,26 +43,6 @@ __all__ = ["find_well_files", "is_well", "read_well"]
 
 _BOUNDARY = {"PERIODIC": "periodic", "WALL": "reflect", "OPEN": "neumann"}
 _PARTS = {"train": "train", "valid": "validation", "test": "test"}
-
-
-@dataclass(frozen=True, eq=False)
-class _Files:
-    """The samples of several files, one after another."""
-
-    files: tuple[Frames, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (sum(f.shape[0] for f in self.files), *self.files[0].shape[1:])
-
-    def read(self, samples: Sequence[int], times: slice, space: tuple[slice, ...]) -> np.ndarray:
-        ends = list(accumulate(f.shape[0] for f in self.files))
-        parts = []
-        for i in samples:
-            file = int(np.searchsorted(ends, i, side="right"))
-            first = ends[file - 1] if file else 0
-            parts.append(self.files[file].read([i - first], times, space))
-        return np.concatenate(parts)
 
 
 def is_well(file: h5py.File) -> bool:
@@ -79,114 +63,149 @@ def find_well_files(folder: Path) -> list[Path]:
 def read_well(files: Sequence[Path]) -> Dataset:
     """Open files of one data set; the parts that their folders name become the split."""
     opened = [_read_one(path) for path in files]
-    card, first = opened[0]
+    card, first, own = opened[0]
     parts: dict[str, list[int]] = {}
     samples = 0
-    for path, (other, frames) in zip(files, opened, strict=True):
+    for path, (other, frames, beside) in zip(files, opened, strict=True):
         if frames.shape[1:] != first.shape[1:] or other.fields != card.fields:
             raise ValueError(
                 f"{path.name} holds {frames.shape[1:]} of {', '.join(other.fields)}, the first "
                 f"file {first.shape[1:]} of {', '.join(card.fields)}: not one data set."
             )
+        if beside.keys() != own.keys():
+            names = ", ".join(sorted(name for _, name in beside.keys() ^ own.keys()))
+            raise ValueError(f"{path.name} and {files[0].name} do not both have {names}.")
         numbers = range(samples, samples + frames.shape[0])
         if path.parent.name in _PARTS:
             parts.setdefault(_PARTS[path.parent.name], []).extend(numbers)
         samples = numbers.stop
     split = Split.of("by The Well's folders", **parts) if parts else split_by_rule(samples)
-    frames = _Files(tuple(f for _, f in opened)) if len(opened) > 1 else first
+    source = JoinedFrames(tuple(f for _, f, _ in opened)) if len(opened) > 1 else first
+    constant, conditions, told = gather_conditions(source.shape, **_joined(opened))
+    facts = {"samples": samples, "split": split, "parameters": constant, **told}
     place = files[0] if len(files) == 1 else files[0].parent
-    return Dataset(card.changed(samples=samples, split=split), frames, path=place)
+    return Dataset(card.changed(**facts), source, path=place, conditions=conditions)
 
 
-def _read_one(path: Path) -> tuple[Card, Frames]:
+#: What a file holds beside its trajectories: (kind, name) → its array, (sample or 1, …).
+Beside = dict[tuple[str, str], np.ndarray]
+
+
+def _joined(opened: Sequence[tuple[Card, Frames, Beside]]) -> dict[str, dict[str, Any]]:
+    """What all files hold beside the trajectories, by kind and name, one row for each sample.
+
+    What is the same everywhere keeps a single row; a parameter becomes one number.
+    """
+    found: dict[str, dict[str, Any]] = {"parameters": {}, "known": {}, "forcing": {}}
+    for kind, name in opened[0][2]:
+        rows = [(beside[kind, name], frames.shape[0]) for _, frames, beside in opened]
+        first = rows[0][0]
+        if all(len(a) == 1 and np.array_equal(a, first) for a, _ in rows):
+            found[kind][name] = float(first[0]) if kind == "parameters" else first[0]
+        else:
+            each = [np.broadcast_to(a, (count, *a.shape[1:])) for a, count in rows]
+            found[kind][name] = np.concatenate(each)
+    return found
+
+
+def _read_one(path: Path) -> tuple[Card, Frames, Beside]:
     file = h5py.File(path, "r")
     axes = as_texts(file["dimensions"].attrs["spatial_dims"])
     if not 1 <= len(axes) <= 3:
         raise ValueError(f"it should have one to three axes of space, got {len(axes)}.")
-    points, extents, offsets = zip(*(_axis(file["dimensions"], axis) for axis in axes), strict=True)
-    fields, constants = _fields(file, axes, path)
-    if not fields:
-        raise ValueError("it has no field that changes in time.")
-    clock = _times(file)
-    shapes = {a.shape for a in fields.values()}
-    if len(shapes) != 1 or next(iter(shapes))[1:] != (len(clock), *points):
+    clock, *lines = (_line(file, axis) for axis in ("time", *axes))
+    edges, points = [find_axis(line, len(line)) for line in lines], tuple(map(len, lines))
+    fields, others = _fields(file, axes, path)
+    shapes = {view.shape for view in fields.values()}
+    if len(shapes) != 1 or next(iter(shapes))[1:] != (len(clock), 1, *points):
         raise ValueError(f"its fields {sorted(shapes)} do not fit its grid and times.")
     steady = len(clock) == 1
-    inputs = {n: a for n, a in constants.items() if a.shape[1:] == points}
+    inputs = {n: others.pop(n) for n in list(others) if steady and others[n].shape[3:] == points}
     if steady and len(inputs) != len(fields):
         raise ValueError("it has a single frame and no input field to go with it.")
-    arrays: Frames = FieldFrames(tuple(fields.values()))
-    if steady:
-        arrays = PairFrames(tuple(inputs.values()), tuple(Picked(a, (0,)) for a in fields.values()))
-    left_out = () if steady else tuple(constants)
+    frames = FieldFrames(tuple(fields.values()), tuple(inputs.values()))
+    beside = _scalars(file, fields)
+    beside |= dict(_spread(name, view, points) for name, view in others.items())
+    start, dt = find_clock(clock, len(clock))
     name = as_text(file.attrs.get("dataset_name", path.stem))
+    uneven = [axis for axis, (_, _, even) in zip(axes, edges, strict=True) if not even]
     card = Card(
         name=name,
         title=f"The Well: {name}",
         fields=tuple(fields),
-        inputs=tuple(inputs) if steady else (),
+        inputs=tuple(inputs),
         points=points,
-        extent=extents,
-        offset=offsets,
+        extent=tuple(extent for extent, _, _ in edges),
+        offset=tuple(offset for _, offset, _ in edges),
         boundary=_boundary(file, axes),
-        start=float(clock[0]),
-        dt=1.0 if steady else float(clock[-1] - clock[0]) / (len(clock) - 1),
+        start=start,
+        dt=dt,
         frames=2 if steady else len(clock),
-        samples=arrays.shape[0],
+        samples=frames.shape[0],
         steady=steady,
-        parameters=_parameters(file),
-        flaws=(f"Constant fields that are not read: {', '.join(left_out)}.",) if left_out else (),
+        flaws=tuple(f"Axis {a} is not evenly spaced, but taken as if it were." for a in uneven),
     )
-    return card, GuardedFrames(arrays, path)
+    return card, GuardedFrames(frames, path), beside
 
 
 def _fields(
     file: h5py.File, axes: tuple[str, ...], path: Path
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Every channel that changes in time, and the constant fields, by name."""
-    varying: dict[str, Any] = {}
-    constant: dict[str, Any] = {}
+) -> tuple[dict[str, View], dict[str, View]]:
+    """Every channel that is to be predicted, and the fields that are known, by name.
+
+    To be predicted is what differs from sample to sample and from time to time.
+    """
+    found: tuple[dict[str, View], dict[str, View]] = ({}, {})
     for order in range(3):
         group = file.get(f"t{order}_fields")
         names = [] if group is None else group.attrs.get("field_names", list(group))
         for name in as_texts(names):
-            dataset = group[name]
-            whole = bool(np.all(dataset.attrs.get("dim_varying", True)))
-            if not whole or not bool(dataset.attrs.get("sample_varying", True)):
-                constant[name] = dataset
-                continue
-            numbers = open_array(dataset, path)
-            found = varying if bool(dataset.attrs.get("time_varying", True)) else constant
+            numbers, flags = open_array(group[name], path), group[name].attrs
+            there = np.broadcast_to(flags.get("dim_varying", True), len(axes))
+            letters = [axis for axis, varies in zip("xyz", there, strict=False) if varies]
+            moves = [k for k in ("sample", "time") if bool(flags.get(f"{k}_varying", True))]
+            letters = [*(word[0] for word in moves), *letters]
             for component in product(range(len(axes)), repeat=order):
                 label = f"{name}_{''.join(axes[i] for i in component)}" if order else name
-                found[label] = Picked(numbers, (), component) if order else numbers
-    return varying, constant
+                found[len(moves) < 2][label] = View(numbers, (*letters, *component))
+    return found
 
 
-def _times(file: h5py.File) -> np.ndarray:
-    dataset = file["dimensions"]["time"]
+def _spread(name: str, view: View, points: tuple[int, ...]) -> tuple[tuple[str, str], np.ndarray]:
+    """A known field or a forcing on every point, also along the axes that it does not have."""
+    every = (slice(None),) * len(points)
+    rows = np.stack([view.read(i, slice(None), every)[:, 0] for i in range(view.size("s"))])
+    missing = [2 + i for i in range(len(points)) if "xyz"[i] not in view.axes]
+    whole = np.broadcast_to(np.expand_dims(rows, missing), (*rows.shape[:2], *points))
+    return (("forcing", name), whole) if "t" in view.axes else (("known", name), whole[:, 0])
+
+
+def _scalars(file: h5py.File, fields: Iterable[str]) -> Beside:
+    """Parameters of the file and of its samples, and numbers that vary in time."""
+    names = as_texts(file.attrs.get("simulation_parameters", []))
+    numbers = {name: find_number(file.attrs, name) for name in names}
+    found = {("parameters", n): np.array([v]) for n, v in numbers.items() if v is not None}
+    group = file.get("scalars", {})
+    for name in as_texts(group.attrs.get("field_names", list(group))) if group else ():
+        values = np.asarray(group[name], dtype=np.float64)
+        moves = bool(group[name].attrs.get("time_varying", False))
+        if not bool(group[name].attrs.get("sample_varying", values.ndim > moves)):
+            values = values[None]
+        label = f"{name}_parameter" if name in fields else name
+        found["forcing" if moves else "parameters", label] = values
+    return found
+
+
+def _line(file: h5py.File, axis: str) -> np.ndarray:
+    """The coordinates of an axis, those of the first sample where they differ."""
+    dataset = file["dimensions"][axis]
     if dataset.ndim > 2 or dataset.size > 2**24:
-        raise ValueError(f"its times should be a list, got shape {dataset.shape}.")
+        raise ValueError(f"'{axis}' should be a list of numbers, got shape {dataset.shape}.")
     values = np.asarray(dataset, dtype=np.float64)
-    clock = values[0] if values.ndim == 2 else values
-    if len(clock) == 0 or not np.isfinite(clock).all():
-        raise ValueError("its times should be finite numbers.")
-    if len(clock) > 1 and clock[-1] <= clock[0]:
-        raise ValueError("its times should increase.")
-    return np.asarray(clock)
-
-
-def _axis(dimensions: Any, axis: str) -> tuple[int, tuple[float, float], float]:
-    """Points, edges and offset of evenly spaced coordinates: centres if they can be, else nodes."""
-    line = read_line(dimensions, axis)
-    if line is None or len(line) < 2:
-        raise ValueError("its coordinates should have at least two points.")
-    spacing = (line[-1] - line[0]) / (len(line) - 1)
-    if spacing == 0:
-        raise ValueError("its coordinates should be distinct.")
-    offset = 0.0 if line[0] == 0.0 else 0.5
-    low = float(line[0] - offset * spacing)
-    return len(line), (low, low + float(spacing) * len(line)), offset
+    line = np.asarray(values[0] if values.ndim == 2 else values)
+    if line.size == 0 or not np.isfinite(line).all():
+        raise ValueError(f"'{axis}' should hold finite numbers.")
+    return line
 
 
 def _boundary(file: h5py.File, axes: tuple[str, ...]) -> tuple[str, ...]:
@@ -200,9 +219,3 @@ def _boundary(file: h5py.File, axes: tuple[str, ...]) -> tuple[str, ...]:
             if axis in found:
                 found[axis] = kind
     return tuple(found[axis] for axis in axes)
-
-
-def _parameters(file: h5py.File) -> dict[str, Any]:
-    names = as_texts(file.attrs.get("simulation_parameters", []))
-    values = {name: find_number(file.attrs, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None}
