@@ -16,7 +16,7 @@ import numpy as np
 from fino.data.card import Card
 from fino.data.conditions import gather_conditions, plain
 from fino.data.dataset import Dataset
-from fino.data.frames import ArrayFrames
+from fino.data.frames import ArrayFrames, find_broken
 from fino.grid import Grid, boundary_per_axis
 
 __all__ = ["from_array"]
@@ -77,7 +77,12 @@ def from_array(
     )
     if outside is not None:
         array[np.broadcast_to(outside[:, None, None], array.shape)] = 0.0
-    _check_finite(array)
+    broken = find_broken(array)
+    if broken:
+        raise ValueError(
+            f"sample {broken[0]} has NaN or infinite values in float32, first in frame "
+            f"{broken[1]}. Remove or repair it."
+        )
     constant, conditions, told = gather_conditions(
         array.shape, parameters or {}, known or {}, forcing or {}
     )
@@ -132,7 +137,7 @@ def _without_masked(u: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """The numbers, and the cells of each sample that are masked or NaN in every frame.
 
     u is (sample, time, channel, *space).
-    Those that come and go are damage, not a mask: they are left for `_check_finite` to name.
+    Those that come and go are damage, not a mask: they are left for `find_broken` to name.
     """
     array = _as_numpy(u)
     if np.ma.isMaskedArray(u):
@@ -195,16 +200,6 @@ def _check_order(array: np.ndarray, fields: Sequence[str] | None, steady: bool) 
         raise ValueError(f"{wanted}: steady data should have time 2, the input and the output.")
     if not steady and shape[1] < 2:
         raise ValueError(f"{wanted}: a trajectory needs at least 2 frames.")
-
-
-def _check_finite(array: np.ndarray) -> None:
-    for sample, trajectory in enumerate(array):
-        if not np.isfinite(trajectory).all():
-            frames = np.isfinite(trajectory).reshape(len(trajectory), -1).all(axis=1)
-            raise ValueError(
-                f"sample {sample} has NaN or infinite values in float32, first in frame "
-                f"{int(np.argmin(frames))}. Remove or repair it."
-            )
 
 
 def _extent_per_axis(extent: Any, dims: int) -> tuple[tuple[float, float], ...]:

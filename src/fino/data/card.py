@@ -23,7 +23,6 @@ __all__ = ["Card", "Cost"]
 #: What can be done to every trajectory without leaving the data's own distribution.
 SYMMETRIES = ("shift", "flip", "sign", "rotate")
 
-
 #: What may lie beyond the edge of a mask.
 WALLS = ("neumann", "dirichlet")
 
@@ -275,13 +274,11 @@ class Card(Settings):
             symmetries=tuple(name for name in self.symmetries if name not in lost),
         )
 
-    def _written(self) -> dict[str, Any]:
-        unused = {name for name in _CONDITIONS if not getattr(self, name)}
-        return self.model_dump(mode="json", exclude=unused)
-
     def to_json(self) -> str:
         """One deterministic line of JSON for each fact."""
-        return json.dumps(self._written(), indent=1, sort_keys=True, ensure_ascii=False)
+        unused = {name for name in _CONDITIONS if not getattr(self, name)}
+        facts = self.model_dump(mode="json", exclude=unused)
+        return json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Card:

@@ -119,8 +119,7 @@ class Dataset:
     def _check_shape(self) -> None:
         samples, frames, channels, *points = self.source.shape
         self.conditions.check(samples, frames, points)
-        time = 1 if self.steady else self.stride_time
-        strides = (time, 1, *self.stride_space)
+        strides = (self.stride_time, 1, *self.stride_space)
         kept = tuple(-(-n // s) for n, s in zip((frames, channels, *points), strides, strict=True))
         if kept != self.shape[1:]:
             raise ValueError(
@@ -217,9 +216,14 @@ class Dataset:
                 f"frames {start} to {start + length} were asked for, but {self.card.name} has "
                 f"frames 0 to {self.frames}."
             )
-        step = 1 if self.steady else self.stride_time
+        step = self.stride_time
         times = slice(start * step, (start + length - 1) * step + 1, step)
-        return wanted, times, tuple(slice(None, None, s) for s in self.stride_space)
+        return wanted, times, self._cells
+
+    @property
+    def _cells(self) -> tuple[slice, ...]:
+        """Where the kept cells lie in the source."""
+        return tuple(slice(None, None, s) for s in self.stride_space)
 
     def _in_range(self, samples: list[int]) -> list[int]:
         count = len(self)
@@ -235,17 +239,17 @@ class Dataset:
     @cached_property
     def train(self) -> Part:
         """The samples that models are fitted to."""
-        return Part(self, "train", self.split.samples("train"), self.history)
+        return Part(self, "train", self.split.samples("train"))
 
     @cached_property
     def validation(self) -> Part:
         """The samples that models are chosen by."""
-        return Part(self, "validation", self.split.samples("validation"), self.history)
+        return Part(self, "validation", self.split.samples("validation"))
 
     @cached_property
     def test(self) -> Part:
         """The samples that models are scored on."""
-        return Part(self, "test", self.split.samples("test"), self.history)
+        return Part(self, "test", self.split.samples("test"))
 
     def with_split(
         self,
@@ -282,15 +286,14 @@ class Dataset:
 
     def kept_conditions(self) -> Conditions:
         """The conditions of these samples, on this grid and at these times."""
-        space = tuple(slice(None, None, s) for s in self.stride_space)
-        return self.conditions.kept(self._chosen, 1 if self.steady else self.stride_time, space)
+        return self.conditions.kept(self._chosen, self.stride_time, self._cells)
 
     @cached_property
     def lengths(self) -> np.ndarray:
         """Frames of each trajectory; shorter ones are filled up to `frames`: (samples,)."""
         whole = self.source.shape[1]
         each = [self.conditions.length(i, whole) for i in self._chosen]
-        return -(-np.array(each) // (1 if self.steady else self.stride_time))
+        return -(-np.array(each) // self.stride_time)
 
     def with_history(self, history: int | None) -> Dataset:
         """The same data with another number of frames shown before a model is scored.
@@ -369,7 +372,6 @@ class Part:
     data: Dataset
     name: str
     samples: tuple[int, ...]
-    history: int
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -380,7 +382,7 @@ class Part:
     def __getitem__(self, i: int) -> Sample:
         if not -len(self) <= i < len(self):
             raise IndexError(f"the {self.name} part has {len(self)} samples, not a sample {i}.")
-        given, future = self.begin([i], self.history)
+        given, future = self.begin([i])
         return Sample(given, future[0], self.samples[i])
 
     def __iter__(self) -> Iterator[Sample]:
@@ -467,7 +469,7 @@ class Part:
         if mask is None:
             return None
         row = data._chosen[self.samples[sample]] if len(mask) > 1 else 0
-        return torch.from_numpy(mask[row][tuple(slice(None, None, s) for s in data.stride_space)])
+        return torch.from_numpy(mask[row][data._cells])
 
     def all(self, start: int = 0, length: int | None = None) -> Tensor:
         """Every trajectory of the part at once: (b, t, c, *space)."""

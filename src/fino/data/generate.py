@@ -30,7 +30,7 @@ import fino
 from fino.data.card import Card, Cost
 from fino.data.conditions import Conditions
 from fino.data.dataset import Dataset, sample_digest
-from fino.data.frames import ArrayFrames
+from fino.data.frames import ArrayFrames, find_broken
 from fino.data.split import split_by_rule
 from fino.data.store import read_native, write_cards, write_native
 from fino.durable import hold_alone, replace, whole_file, write_whole
@@ -47,6 +47,12 @@ _SHARD_SAMPLES = 64
 
 #: The line before the numbers of a shard is filled up to a multiple of this.
 _LINE = 4096
+
+#: Facts that a card takes over from its problem.
+_OF_THE_PROBLEM = (
+    *("name", "title", "equation", "description", "fields", "units", "inputs", "steady"),
+    *("directions", "speed", "solver", "flaws"),
+)
 
 #: The checksum of each sample of a shard, and the seconds that it took.
 Head = tuple[list[bytes], float]
@@ -129,25 +135,14 @@ class Plan:
         progress: Progress | None = None,
     ) -> Dataset:
         """Solve, shard by shard; in memory, or in the file `out`."""
-        return self._in_memory(progress) if out is None else self._in_file(out, overwrite, progress)
-
-    @cached_property
-    def conditions(self) -> Conditions:
-        """The parameters of every sample, where they differ."""
-        return draw_conditions(self.card, self.problem)
-
-    def _in_memory(self, progress: Progress | None) -> Dataset:
-        numbers = np.empty(self.card.shape, dtype=np.float32)
-        began = time.perf_counter()
-        size = shard_size(self.full)
-        for start in range(0, self.card.samples, size):
-            stop = min(start + size, self.card.samples)
-            numbers[start:stop] = self.solve(start, stop, progress)
-        card = _with_cost(self.card, time.perf_counter() - began)
-        return Dataset(card, ArrayFrames(numbers), conditions=self.conditions)
-
-    def _in_file(self, out: str | Path, overwrite: bool, progress: Progress | None) -> Dataset:
-        shards = _Shards(Path(out), self.card, shard_size(self.full))
+        shards = _Shards(Path(out or "."), self.card, shard_size(self.full))
+        if out is None:
+            began = time.perf_counter()
+            numbers = np.empty(self.card.shape, dtype=np.float32)
+            for start, stop in shards.ranges():
+                numbers[start:stop] = self.solve(start, stop, progress)
+            card = _with_cost(self.card, time.perf_counter() - began)
+            return Dataset(card, ArrayFrames(numbers), conditions=self.conditions)
         if not shards.is_finished(overwrite):
             with shards.locked(overwrite):
                 self._solve_missing(shards, progress)
@@ -155,6 +150,11 @@ class Plan:
                 write_cards(shards.path, _with_cost(self.card, seconds))
                 shards.clear()
         return read_native(shards.path)
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """The parameters of every sample, where they differ."""
+        return draw_conditions(self.card, self.problem)
 
     def _solve_missing(self, shards: _Shards, progress: Progress | None) -> None:
         """One shard goes to the disk while the next is solved; leaving waits for it."""
@@ -172,13 +172,16 @@ class Plan:
     def solve(self, start: int, stop: int, progress: Progress | None = None) -> np.ndarray:
         """Samples start … stop, strided and checked: (b, t, c, *space) in float32."""
         problem, samples = self.problem, range(start, stop)
-        grid, times = problem.grid, problem.times
-        share = _part(progress, start, stop, self.card.samples)
+
+        def share(done: float) -> None:
+            if progress:
+                progress((start + done * (stop - start)) / self.card.samples)
+
         if self.card.varying:
             frames = self._solve_each(samples, share)
         else:
-            state = problem.draw(grid, self.card.seed or 0, samples)
-            frames = problem.solve(grid, state, times, share)
+            state = problem.draw(problem.grid, self.card.seed or 0, samples)
+            frames = problem.solve(problem.grid, state, problem.times, share)
         wanted = (len(samples), *self.full.shape[1:])
         if frames.shape != wanted:
             raise ValueError(
@@ -186,15 +189,20 @@ class Plan:
             )
         keep = (
             slice(None),
-            slice(None, None, 1 if self.card.steady else self.card.stride_time),
+            slice(None, None, self.card.stride_time),
             slice(None),
             *(slice(None, None, s) for s in self.card.stride_space),
         )
         kept = np.ascontiguousarray(frames[keep], dtype=np.float32)
-        _check_finite(problem.name, samples, kept)
+        broken = find_broken(kept)
+        if broken:
+            raise ValueError(
+                f"{problem.name}: sample {samples[broken[0]]} is not a finite number any more at "
+                f"frame {broken[1]}. Use gentler settings."
+            )
         return kept
 
-    def _solve_each(self, samples: range, progress: Progress | None) -> np.ndarray:
+    def _solve_each(self, samples: range, progress: Progress) -> np.ndarray:
         """Every sample by itself, with its own parameters: (b, t, c, *space)."""
         table = self.conditions.parameters
         assert table is not None
@@ -213,8 +221,7 @@ class Plan:
         with ThreadPoolExecutor(cores()) as pool:
             for done, frames in enumerate(pool.map(one, samples), start=1):
                 solved.append(frames)
-                if progress:
-                    progress(done / len(samples))
+                progress(done / len(samples))
         return np.concatenate(solved)
 
 
@@ -250,31 +257,17 @@ def _card(problem: Problem, samples: int, seed: int) -> Card:
     if len(steps) > 1 and not np.allclose(steps, steps.mean(), rtol=1e-6):
         raise ValueError(f"{problem.name} should be saved at even times to be stored.")
     return Card(
-        name=problem.name,
-        title=problem.title,
-        equation=problem.equation,
-        description=problem.description,
-        fields=problem.fields,
-        units=problem.units,
-        inputs=problem.inputs,
-        points=grid.points,
-        extent=grid.extent,
-        boundary=grid.boundary,
-        offset=grid.offset,
+        **{name: getattr(problem, name) for name in _OF_THE_PROBLEM},
+        **vars(grid),
         start=float(times[0]),
         dt=float(steps.mean()) if len(steps) and not problem.steady else 1.0,
         frames=2 if problem.steady else len(times),
         samples=samples,
-        steady=problem.steady,
         parameters=problem.model_dump(mode="json"),
         symmetries=tuple(s for s in problem.symmetries if s != "shift" or all(grid.is_periodic)),
-        directions=problem.directions,
-        speed=problem.speed,
         seed=seed,
-        solver=problem.solver,
         initial=getattr(problem, "initial", "ours"),
         version=fino.__version__,
-        flaws=problem.flaws,
         split=split_by_rule(samples),
     )
 
@@ -349,23 +342,6 @@ def _spell(choice: Any) -> str:
     return str(choice)
 
 
-def _check_finite(name: str, samples: range, frames: np.ndarray) -> None:
-    good = np.isfinite(frames).reshape(*frames.shape[:2], -1).all(axis=2)
-    if not good.all():
-        row, frame = (int(i) for i in np.argwhere(~good)[0])
-        raise ValueError(
-            f"{name}: sample {samples[row]} is not a finite number any more at frame {frame}. "
-            "Use gentler settings."
-        )
-
-
-def _part(progress: Progress | None, start: int, stop: int, samples: int) -> Progress | None:
-    """Progress of one shard as progress of the whole."""
-    if progress is None:
-        return None
-    return lambda share: progress((start + share * (stop - start)) / samples)
-
-
 def _with_cost(card: Card, seconds: float) -> Card:
     machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
     return card.changed(cost=Cost(seconds=round(seconds, 3), machine=machine))
@@ -408,33 +384,30 @@ class _Shards:
     @contextmanager
     def locked(self, overwrite: bool) -> Iterator[None]:
         """Hold the folder of shards alone, and check that it is about the same data."""
+        plan, wanted = self.folder / "card.json", self.card.to_json().encode()
         with hold_alone(self.folder, f"another process is making {self.path} now."):
-            self._begin(overwrite)
+            if plan.exists() and plan.read_bytes() != wanted:
+                if not overwrite:
+                    raise ValueError(
+                        f"{self.folder} holds an unfinished file with other settings. Finish it "
+                        "with the same settings, or allow overwriting to begin again."
+                    )
+                for old in self.folder.glob("*.shard"):
+                    old.unlink()
+            write_whole(plan, wanted)
             yield
-
-    def _begin(self, overwrite: bool) -> None:
-        plan = self.folder / "card.json"
-        wanted = self.card.to_json().encode()
-        if plan.exists() and plan.read_bytes() != wanted:
-            if not overwrite:
-                raise ValueError(
-                    f"{self.folder} holds an unfinished file with other settings. Finish it with "
-                    "the same settings, or allow overwriting to begin again."
-                )
-            for old in self.folder.glob("*.shard"):
-                old.unlink()
-        write_whole(plan, wanted)
 
     def _shard(self, start: int) -> Path:
         return self.folder / f"{start:08d}.shard"
 
-    def _ranges(self) -> Iterator[tuple[int, int]]:
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """The first and last sample of each shard, [start, stop)."""
         for start in range(0, self.card.samples, self.size):
             yield start, min(start + self.size, self.card.samples)
 
     def missing(self) -> Iterator[tuple[int, int]]:
         """The ranges of samples that are still to be solved."""
-        for start, stop in self._ranges():
+        for start, stop in self.ranges():
             try:
                 numbers, head = self._read(start, stop)
                 if [sample_digest(sample) for sample in numbers] != head[0]:
@@ -467,7 +440,7 @@ class _Shards:
     def assemble(self, conditions: Conditions) -> float:
         """Put the file together from its shards; returns the seconds that they took."""
         blocks = (
-            (self._read(start, stop)[0], self.checked[start][0]) for start, stop in self._ranges()
+            (self._read(start, stop)[0], self.checked[start][0]) for start, stop in self.ranges()
         )
         whole = self.folder / "whole.h5"
         write_native(whole, self.card, blocks, conditions=conditions)

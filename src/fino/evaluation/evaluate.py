@@ -198,7 +198,7 @@ def _choose_part(data: Dataset, part: str, samples: int | None) -> Part:
     count = len(whole) if samples is None else min(samples, len(whole))
     if count < 1:
         raise ValueError(f"The {part} part of {data.card.name} has no samples to score.")
-    return Part(data, whole.name, whole.samples[:count], whole.history)
+    return Part(data, whole.name, whole.samples[:count])
 
 
 def _over_time(tallies: dict[str, Tally], data: Dataset, task: Task) -> dict[str, Any]:
