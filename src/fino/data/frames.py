@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import floor, log10
+from math import ceil, log10
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -262,7 +262,7 @@ def find_axis(line: np.ndarray | None, points: int) -> tuple[tuple[float, float]
         raise ValueError("its coordinates should be distinct.")
     offset = 0.0 if line[0] == 0.0 else 0.5
     low = float(line[0]) - offset * spacing
-    digits = 6 - floor(log10(abs(spacing) * points))
+    digits = 6 + ceil(-log10(abs(spacing) * points))
     extent = (round(low, digits), round(low + spacing * points, digits))
     return extent, offset, bool(np.allclose(np.diff(line), spacing, rtol=1e-2))
 
