@@ -8,12 +8,13 @@ import sys
 import numpy as np
 import pytest
 import torch
-from windows import moved_window
 
 import fino
 from fino.data.card import SYMMETRIES
 from fino.data.generate import plan
+from fino.given import Given
 from fino.pde import PROBLEMS
+from fino.training.batch import augment
 
 SMALL = {"points": 16, "frames": 4, "duration": 0.06}
 
@@ -31,13 +32,20 @@ def begin(kind, samples=(0, 1), **changes):
     return problem, problem.draw(problem.grid, 0, samples)
 
 
+def forcing_of(problem, samples=(0, 1), grid=None, times=None):
+    """What drives these samples; None where nothing does."""
+    grid, times = grid or problem.grid, problem.times if times is None else times
+    return problem.draw_forcing(grid, times, 0, samples) if problem.forces else None
+
+
 @every_problem
 def test_a_problem_says_what_it_is(kind):
     assert PROBLEMS[kind.name] is kind
     assert kind.title and kind.equation and kind.description
     assert len(kind.fields) == len(kind.units) == len(set(kind.fields))
-    assert set(kind.symmetries) <= set(SYMMETRIES)
     problem = small(kind)
+    assert set(problem.kept_symmetries) <= set(kind.symmetries) <= set(SYMMETRIES)
+    assert problem.refinement >= 1
     assert problem.solver.strip()
     assert all("\n" not in flaw for flaw in problem.flaws)
     assert problem.speed is None or problem.speed > 0
@@ -105,7 +113,7 @@ def test_a_solution_has_the_promised_shape_and_is_finite(kind):
     times = problem.times
     assert times[0] == 0 and (np.diff(times) > 0).all()
     before = start.copy()
-    frames = problem.solve(problem.grid, start, times)
+    frames = problem.solve(problem.grid, start, times, forcing=forcing_of(problem))
     count = 2 if problem.steady else len(times)
     assert frames.shape == (2, count, len(problem.fields), *problem.grid.points)
     assert np.isfinite(frames).all()
@@ -119,15 +127,16 @@ def test_a_solution_has_the_promised_shape_and_is_finite(kind):
 def test_what_is_left_out_of_solve_is_the_problem_s_own(kind):
     problem, start = begin(kind, samples=[0])
     np.testing.assert_array_equal(
-        problem.solve(), problem.solve(problem.grid, start, problem.times)
+        problem.solve(),
+        problem.solve(problem.grid, start, problem.times, forcing=forcing_of(problem, [0])),
     )
 
 
 @every_problem
 def test_a_sample_is_solved_as_if_it_were_alone(kind):
     problem, start = begin(kind, (0, 1, 2))
-    together = problem.solve(initial=start)
-    alone = problem.solve(initial=start[1:2])
+    together = problem.solve(initial=start, forcing=forcing_of(problem, (0, 1, 2)))
+    alone = problem.solve(initial=start[1:2], forcing=forcing_of(problem, [1]))
     np.testing.assert_array_equal(alone[0], together[1])
 
 
@@ -137,20 +146,23 @@ def test_a_coarser_grid_is_solved_too(kind):
     grid = problem.grid.strided(2)
     start = problem.draw(grid, 0, [0])
     assert start.shape[2:] == grid.points
-    frames = problem.solve(grid, start)
+    frames = problem.solve(grid, start, forcing=forcing_of(problem, [0], grid))
     assert frames.shape[3:] == grid.points and np.isfinite(frames).all()
 
 
 @every_problem
 def test_a_solution_can_go_on_from_a_saved_frame(kind):
     problem, start = begin(kind)
-    frames = problem.solve(initial=start)
+    frames = problem.solve(initial=start, forcing=forcing_of(problem))
     state = problem.state(problem.grid, frames[:, -2])
     if state is None:
         # Then a frame must be less than a state, or there is nothing to go on to.
         assert problem.steady or len(problem.fields) < start.shape[1]
         return
-    again = problem.solve(initial=state, times=problem.times[-2:])
+    times = problem.times[-2:]
+    again = problem.solve(
+        initial=state, times=times, forcing=forcing_of(problem, (0, 1), times=times)
+    )
     scale = np.abs(frames).max()
     np.testing.assert_allclose(again[:, 0], frames[:, -2], atol=1e-12 * scale)
     np.testing.assert_allclose(again[:, 1], frames[:, -1], atol=1e-3 * scale)
@@ -164,25 +176,33 @@ def test_a_solution_moved_by_a_symmetry_is_a_solution(kind):
     """
     problem, state = begin(kind, samples=range(8), boundary="periodic")
     grid = problem.grid
-    frames = problem.solve(initial=state)
+    forcing = forcing_of(problem, range(8))
+    frames = problem.solve(initial=state, forcing=forcing)
     frame = np.roll(
         frames[:, 0 if problem.steady else -1], range(3, 3 + grid.dims), range(2, 2 + grid.dims)
     )
     start = problem.state(grid, frame)
     if start is None:
         pytest.skip("a frame of it cannot go on; its sibling with the whole state can")
-    solved = torch.from_numpy(problem.solve(initial=start))
-    moved = moved_window(solved, plan(problem, 8).card, seed=0, step=0)
+    solved = torch.from_numpy(problem.solve(initial=start, forcing=forcing))
+    drive = None if forcing is None else torch.from_numpy(forcing)
+    given, future = augment(
+        Given(solved[:, :1], forcing=drive), solved[:, 1:], plan(problem, 8).card, seed=0, step=0
+    )
+    moved = torch.cat([given.history, future], dim=1)
     assert not torch.equal(moved, solved)
     again = problem.state(grid, moved[:, 0].numpy())
-    np.testing.assert_allclose(problem.solve(initial=again), moved, rtol=1e-9, atol=1e-9)
+    drive = None if forcing is None else given.forcing.numpy()
+    np.testing.assert_allclose(
+        problem.solve(initial=again, forcing=drive), moved, rtol=1e-9, atol=1e-9
+    )
 
 
 @every_problem
 def test_progress_runs_up_to_one(kind):
     problem, start = begin(kind)
     shares = []
-    problem.solve(initial=start, progress=shares.append)
+    problem.solve(initial=start, progress=shares.append, forcing=forcing_of(problem))
     assert shares == sorted(shares) and shares[-1] == 1 and min(shares) >= 0
 
 

@@ -22,7 +22,7 @@ def smooth(grid):
 
 
 def test_steps_are_fourth_order_in_time():
-    problem = GrayScott(points=16, refine=1, diffusion_a=1e-3, diffusion_b=5e-4)
+    problem = GrayScott(points=16, finer=1, diffusion_a=1e-3, diffusion_b=5e-4)
     start, times = smooth(problem.grid), np.array([0.0, 32.0])
 
     def march(step):
@@ -71,7 +71,7 @@ def test_without_b_a_is_exactly_heat_that_is_fed():
 
 
 def test_without_feed_and_kill_the_two_masses_add_up():
-    problem = GrayScott(points=64, feed=0, kill=0, frames=6, duration=50, refine=1)
+    problem = GrayScott(points=64, feed=0, kill=0, frames=6, duration=50, finer=1)
     # on the solver's own grid the mean is a Fourier mode
     mass = problem.solve()[0].mean((2, 3))
     np.testing.assert_allclose(mass.sum(1), mass[0].sum(), rtol=1e-12)
@@ -80,7 +80,7 @@ def test_without_feed_and_kill_the_two_masses_add_up():
 
 def test_the_mean_of_the_sum_obeys_its_balance():
     """d/dt ⟨A + B⟩ = f (1 − ⟨A⟩) − (f + k) ⟨B⟩, integrated over time by Simpson's rule."""
-    problem = GrayScott(points=64, frames=41, duration=20, step=0.25, refine=1)
+    problem = GrayScott(points=64, frames=41, duration=20, step=0.25, finer=1)
     a, b = problem.solve()[0].mean((2, 3)).T
     rate = problem.feed * (1 - a) - (problem.feed + problem.kill) * b
     simpson = (rate[0] + rate[-1] + 4 * rate[1::2].sum() + 2 * rate[2:-1:2].sum()) * 0.5 / 3
@@ -125,7 +125,7 @@ def test_twice_the_points_are_enough_in_space():
     start[:, 0] = 1 - (1 - start[:, 0]) * window * window[:, None]
     start[:, 1] *= window * window[:, None]
     problem, times = GrayScott(pattern="own"), np.array([0.0, 100.0])
-    solved = {r: problem.changed(refine=r).solve(half, start, times)[0, 1, 1] for r in (1, 2, 4)}
+    solved = {r: problem.changed(finer=r).solve(half, start, times)[0, 1, 1] for r in (1, 2, 4)}
     errors = [np.sqrt(((solved[r] - solved[4]) ** 2).mean()) / solved[4].std() for r in (1, 2)]
     assert errors[1] < 1e-4 < errors[0] < 0.1
 

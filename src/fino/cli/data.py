@@ -19,6 +19,7 @@ def generate(
     out: Path | None = None,
     stride_space: int = 1,
     stride_time: int = 1,
+    refine: int | None = None,
     initial: str = "ours",
     set: tuple[str, ...] = (),
     vary: tuple[str, ...] = (),
@@ -36,6 +37,8 @@ def generate(
         out: The file to write; NAME.h5 if not given.
         stride_space: Keep every n-th cell along each axis.
         stride_time: Keep every n-th frame.
+        refine: Solve on cells so many times finer along each axis and keep the means over the
+            problem's own cells; as many times as the problem recommends if not given.
         initial: `ours`, or `pdebench` for the initial conditions of the released files.
         set: A setting of the problem, such as `--set beta=2`; may be repeated.
         vary: A parameter that is drawn for every trajectory, such as `--vary beta=0.1:4`,
@@ -52,6 +55,7 @@ def generate(
         seed,
         stride_space=stride_space,
         stride_time=stride_time,
+        refine=refine,
         initial=initial,
         vary=dict(_split(word) for word in vary),
         **change_tables({}, set, example="beta=2"),

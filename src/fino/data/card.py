@@ -120,6 +120,9 @@ class Card(Settings):
     """What users of the data should beware of, a sentence each."""
     area_weighted: bool = False
     """Whether axis 0 is latitude in degrees, so that errors are weighted with its cosine."""
+    refine: int = 1
+    """How many times finer along each axis than its cells the data were solved; a number is then
+    the mean over the finer cells."""
     stride_space: tuple[int, ...] = ()
     """How many cells of the full solution one kept cell stands for, along each axis."""
     stride_time: int = 1
@@ -160,7 +163,7 @@ class Card(Settings):
                 raise ValueError(
                     f"{name} should be one for each of {len(self.fields)} fields, got {len(words)}."
                 )
-        if self.frames < 1 or self.samples < 0 or self.stride_time < 1:
+        if min(self.frames, self.samples + 1, self.stride_time, self.refine) < 1:
             raise ValueError("frames, samples and strides on a card should be positive.")
         if not (np.isfinite(self.dt) and self.dt > 0):
             raise ValueError(f"dt should be a positive time, got {self.dt}.")
@@ -277,6 +280,7 @@ class Card(Settings):
     def to_json(self) -> str:
         """One deterministic line of JSON for each fact."""
         unused = {name for name in _CONDITIONS if not getattr(self, name)}
+        unused |= {"refine"} if self.refine == 1 else set()
         facts = self.model_dump(mode="json", exclude=unused)
         return json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False)
 
@@ -309,6 +313,7 @@ class Card(Settings):
             if self.steady
             else f"{self.frames} frames from {self.start:g}, Δt = {self.dt:g}"
             + ("" if self.history is None else f"; the first {self.history} are shown"),
+            "solved on": f"cells {self.refine} times finer, averaged" if self.refine > 1 else "",
             "strides": f"space {list(self.stride_space)}, time {self.stride_time}",
             "parameters": ", ".join(f"{k} = {v}" for k, v in self.parameters.items()),
             "varying parameters": ", ".join(

@@ -31,7 +31,7 @@ from fino.data.card import Card, Cost
 from fino.data.conditions import Conditions
 from fino.data.dataset import Dataset, sample_digest
 from fino.data.frames import ArrayFrames, find_broken
-from fino.data.split import split_by_rule
+from fino.data.split import Split, split_by_rule, split_by_share
 from fino.data.store import read_native, write_cards, write_native
 from fino.durable import hold_alone, replace, whole_file, write_whole
 from fino.pde import Problem, find_problem
@@ -51,7 +51,7 @@ _LINE = 4096
 #: Facts that a card takes over from its problem.
 _OF_THE_PROBLEM = (
     *("name", "title", "equation", "description", "fields", "units", "inputs", "steady"),
-    *("directions", "speed", "solver", "flaws"),
+    *("directions", "turning", "speed", "solver", "flaws"),
 )
 
 #: The checksum of each sample of a shard, and the seconds that it took.
@@ -65,6 +65,7 @@ def generate(
     *,
     stride_space: int | Sequence[int] = 1,
     stride_time: int = 1,
+    refine: int | None = None,
     initial: str | None = None,
     vary: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
@@ -81,6 +82,8 @@ def generate(
     stride_space    keep every n-th cell of the full solution, one number or one for each axis: a
                     fine solution seen on a coarse grid
     stride_time     keep every n-th frame
+    refine          solve on cells so many times finer along each axis and keep the means over the
+                    problem's own cells; None: as many times as the problem recommends
     initial         "ours", or "pdebench" for the initial conditions of the released files, where
                     the problem has them
     vary            parameters that are drawn anew for every trajectory, and from what:
@@ -96,6 +99,7 @@ def generate(
     settings |= {
         "stride_space": stride_space,
         "stride_time": stride_time,
+        "refine": refine,
         "initial": initial,
         "vary": vary,
     }
@@ -109,13 +113,14 @@ def plan(
     *,
     stride_space: int | Sequence[int] = 1,
     stride_time: int = 1,
+    refine: int | None = None,
     initial: str | None = None,
     vary: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Plan:
     """What `generate` would do, checked but not done; the arguments are the same."""
     chosen = _choose_problem(problem, initial, settings)
-    full = _card(chosen, samples, seed)
+    full = _card(chosen, samples, seed, chosen.refinement if refine is None else refine)
     full = _varied(chosen, full, vary or {})
     return Plan(chosen, full, full.strided(stride_space, stride_time))
 
@@ -153,8 +158,15 @@ class Plan:
 
     @cached_property
     def conditions(self) -> Conditions:
-        """The parameters of every sample, where they differ."""
-        return draw_conditions(self.card, self.problem)
+        """The parameters of every sample, where they differ, and what drives it."""
+        problem, card, found = self.problem, self.card, draw_conditions(self.card, self.problem)
+        if not problem.forces:
+            return found
+        forcing = np.empty((card.samples, card.frames, len(problem.forces), *card.points), "f4")
+        for sample, row in enumerate(forcing):
+            whole = problem.draw_forcing(self.full.grid, card.times, card.seed or 0, [sample])
+            row[...] = whole[0, :, :, *_every(card.stride_space)]
+        return Conditions(parameters=found.parameters, forcing=forcing)
 
     def _solve_missing(self, shards: _Shards, progress: Progress | None) -> None:
         """One shard goes to the disk while the next is solved; leaving waits for it."""
@@ -180,20 +192,14 @@ class Plan:
         if self.card.varying:
             frames = self._solve_each(samples, share)
         else:
-            state = problem.draw(problem.grid, self.card.seed or 0, samples)
-            frames = problem.solve(problem.grid, state, problem.times, share)
+            frames = self._solve_with(problem, samples, share)
         wanted = (len(samples), *self.full.shape[1:])
         if frames.shape != wanted:
             raise ValueError(
                 f"{problem.name} should return (b, t, c, *space) = {wanted}, got {frames.shape}."
             )
-        keep = (
-            slice(None),
-            slice(None, None, self.card.stride_time),
-            slice(None),
-            *(slice(None, None, s) for s in self.card.stride_space),
-        )
-        kept = np.ascontiguousarray(frames[keep], dtype=np.float32)
+        kept = frames[:, :: self.card.stride_time, :, *_every(self.card.stride_space)]
+        kept = np.ascontiguousarray(kept, dtype=np.float32)
         broken = find_broken(kept)
         if broken:
             raise ValueError(
@@ -202,11 +208,26 @@ class Plan:
             )
         return kept
 
+    def _solve_with(
+        self, problem: Problem, samples: Sequence[int], progress: Progress | None = None
+    ) -> np.ndarray:
+        """Samples with the same parameters, solved on the finer cells: (b, t, c, *space)."""
+        refine, seed, grid, times = (
+            self.card.refine,
+            self.card.seed or 0,
+            problem.grid,
+            problem.times,
+        )
+        fine = grid if refine == 1 else grid.refined([n * refine for n in grid.points])
+        forcing = problem.draw_forcing(fine, times, seed, samples) if problem.forces else None
+        frames = problem.solve(fine, problem.draw(fine, seed, samples), times, progress, forcing)
+        return restrict(frames, refine, grid.dims)
+
     def _solve_each(self, samples: range, progress: Progress) -> np.ndarray:
         """Every sample by itself, with its own parameters: (b, t, c, *space)."""
         table = self.conditions.parameters
         assert table is not None
-        grid, times, seed = self.problem.grid, self.problem.times, self.card.seed or 0
+        grid, times = self.problem.grid, self.problem.times
 
         def one(sample: int) -> np.ndarray:
             own = dict(zip(self.card.varying, map(float, table[sample]), strict=True))
@@ -215,7 +236,7 @@ class Plan:
                 raise ValueError(
                     f"{', '.join(own)} cannot vary: it changes the grid or the saved times."
                 )
-            return problem.solve(grid, problem.draw(grid, seed, [sample]), times)
+            return self._solve_with(problem, [sample])
 
         solved = []
         with ThreadPoolExecutor(cores()) as pool:
@@ -225,10 +246,22 @@ class Plan:
         return np.concatenate(solved)
 
 
+def restrict(u: np.ndarray, times: int, dims: int) -> np.ndarray:
+    """The means over blocks of cells: (…, *space) → (…, *space / times)."""
+    for axis in range(u.ndim - dims, u.ndim) if times > 1 else ():
+        blocks = (u.shape[axis] // times, times)
+        u = u.reshape(*u.shape[:axis], *blocks, *u.shape[axis + 1 :]).mean(axis=axis + 1)
+    return u
+
+
+def _every(strides: Sequence[int]) -> tuple[slice, ...]:
+    return tuple(slice(None, None, stride) for stride in strides)
+
+
 def shard_size(card: Card) -> int:
     """How many samples are solved together: a fact of the data, not of the machine."""
     _, *rest = card.shape
-    bytes_each = 8 * int(np.prod(rest, dtype=object))
+    bytes_each = 8 * int(np.prod(rest, dtype=object)) * card.refine ** len(card.points)
     return max(1, min(_SHARD_SAMPLES, _SHARD_BYTES // bytes_each))
 
 
@@ -248,7 +281,7 @@ def _choose_problem(
     return kind(**settings) if isinstance(found, type) else found.changed(**settings)
 
 
-def _card(problem: Problem, samples: int, seed: int) -> Card:
+def _card(problem: Problem, samples: int, seed: int, refine: int) -> Card:
     """The facts of the full solution, before any stride."""
     if samples < 1:
         raise ValueError(f"samples should be a positive number of trajectories, got {samples}.")
@@ -264,12 +297,21 @@ def _card(problem: Problem, samples: int, seed: int) -> Card:
         frames=2 if problem.steady else len(times),
         samples=samples,
         parameters=problem.model_dump(mode="json"),
-        symmetries=tuple(s for s in problem.symmetries if s != "shift" or all(grid.is_periodic)),
+        forcing=problem.forces,
+        symmetries=problem.kept_symmetries,
         seed=seed,
         initial=getattr(problem, "initial", "ours"),
         version=fino.__version__,
-        split=split_by_rule(samples),
+        refine=refine,
+        history=problem.shown if (problem.shown or 0) < len(times) else None,
+        split=_split(samples, problem.held_out),
     )
+
+
+def _split(samples: int, held_out: int | None) -> Split:
+    if held_out is None or samples < 3 * held_out:
+        return split_by_rule(samples)
+    return split_by_share(samples, test=held_out, validation=held_out)
 
 
 def _varied(problem: Problem, card: Card, vary: Mapping[str, Any]) -> Card:

@@ -29,7 +29,7 @@ from fino.given import Given
 from fino.machine import describe_machine, peak_memory
 from fino.metrics import METRICS, area_weights
 from fino.metrics.scores import Scores
-from fino.model.baselines import Baseline, baselines_for
+from fino.model.baselines import Baseline, Solver, baselines_for
 from fino.model.cost import multiply_adds, parameters
 from fino.model.rollout import take_step
 from fino.training.run import Run, find_run
@@ -185,9 +185,10 @@ def reproduce(
 
 
 def _predict_with(baseline: Baseline) -> Predict:
-    if getattr(baseline, "varying", ()):
-        solver: Any = baseline
-        return lambda given, steps: solver.trajectory(given.history, steps, given.parameters)
+    if isinstance(baseline, Solver):
+        return lambda given, steps: baseline.trajectory(
+            given.history, steps, given.parameters, given.forcing
+        )
     return lambda given, steps: baseline.trajectory(given.history, steps)
 
 

@@ -70,6 +70,11 @@ def nrmse(
     return torch.where(error == 0, 0.0, error / size.clamp_min(smallest))
 
 
+def _accumulated(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:
+    """The sum over time of the mean square error, as MP-PDE reports it: → (b, 1, c)."""
+    return _mean(_error(prediction, truth).square(), weights).sum(dim=1, keepdim=True)
+
+
 def max_error(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:
     """The worst point: (b, t, c, *space) ×2 → (b, t, c)."""
     return _error(prediction, truth).abs().flatten(start_dim=3).amax(-1)
@@ -206,6 +211,7 @@ class Metric:
 _TABLE = (
     Metric("rmse", "root mean square error", rmse),
     Metric("nrmse", "error relative to the field's size", nrmse, unit="1"),
+    Metric("accumulated", "sum of the mean square errors of all steps", _accumulated),
     Metric("max_error", "worst point of any sample", max_error, "max"),
     Metric("crmse", "error of the mean, the conserved quantity", conserved_error, "rms"),
     Metric("brmse", "error on the boundary", boundary_rmse),

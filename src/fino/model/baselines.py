@@ -237,25 +237,34 @@ class Solver:
         return self.trajectory(history[:, -1:], 1)[:, 0]
 
     def trajectory(
-        self, history: Trajectory, steps: int, parameters: Tensor | None = None
+        self,
+        history: Trajectory,
+        steps: int,
+        parameters: Tensor | None = None,
+        forcing: Tensor | None = None,
     ) -> Trajectory:
         """(b, K, c, *space) from the first frame on → (b, steps, c, *space)
 
-        `parameters` (b, p) are those of each trajectory, where they differ.
+        `parameters` (b, p) are those of each trajectory, where they differ; `forcing`
+        (b, steps + 1, f, *space) begins with the last frame of the history.
         """
-        if not self.varying:
-            return self._solve(history, steps)
-        if parameters is None:
-            raise ValueError(f"The solver needs {', '.join(self.varying)} of each trajectory.")
+        needed = {self.varying: parameters, self.problem.forces: forcing}
+        for names, there in needed.items():
+            if names and there is None:
+                raise ValueError(f"The solver needs {', '.join(names)} of each trajectory.")
+        drive = None if forcing is None else _numbers(forcing)[:, : steps + 1]
+        if not self.varying or parameters is None:
+            return self._solve(history, steps, drive)
         rows = []
-        for row, theta in zip(history.split(1), parameters.tolist(), strict=True):
+        for i, theta in enumerate(parameters.tolist()):
             own = dict(zip(self.varying, theta, strict=True))
             solver = replace(self, problem=self.problem.changed(**own), varying=())
-            rows.append(solver._solve(row, steps))
+            one = slice(i, i + 1)
+            rows.append(solver._solve(history[one], steps, None if drive is None else drive[one]))
             self.seconds = solver.seconds
         return torch.cat(rows)
 
-    def _solve(self, history: Trajectory, steps: int) -> Trajectory:
+    def _solve(self, history: Trajectory, steps: int, forcing: np.ndarray | None) -> Trajectory:
         shown = history.shape[1]
         state = self.problem.state(self.grid, _numbers(history[:, -1]))
         repeated = 0
@@ -264,10 +273,11 @@ class Solver:
         times = self._times(shown - 1 - repeated, repeated + steps)
         if not self._warm:
             # The first call compiles; its time says nothing about the method.
-            self.problem.solve(self.grid, state[:1], times[:2])
+            drive = None if forcing is None else forcing[:1, :2]
+            self.problem.solve(self.grid, state[:1], times[:2], forcing=drive)
             self._warm = True
         began = time.perf_counter()
-        frames = self.problem.solve(self.grid, state, times)
+        frames = self.problem.solve(self.grid, state, times, forcing=forcing)
         elapsed = time.perf_counter() - began
         self.seconds = elapsed / max(1, (len(times) - 1) * len(state))
         return torch.from_numpy(frames[:, 1 + repeated :]).to(history)

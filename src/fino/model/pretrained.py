@@ -105,6 +105,7 @@ def plan_again(card: Card, **changes: Any) -> Plan:
         card.seed or 0,
         stride_space=card.stride_space,
         stride_time=card.stride_time,
+        refine=card.refine,
         initial=card.initial or "ours",
         vary=card.vary,
         **settings,

@@ -12,6 +12,7 @@ from fino.pde.darcy import Darcy, RelaxingDarcy
 from fino.pde.fisher import Fisher
 from fino.pde.fitzhugh_nagumo import FitzHughNagumo
 from fino.pde.gray_scott import GrayScott
+from fino.pde.mp_pde import MpPde
 from fino.pde.problem import Duration, Frames, Points, Problem
 from fino.pde.shallow_water import ShallowWater, ShallowWaterMomenta
 from fino.settings import did_you_mean
@@ -26,6 +27,7 @@ __all__ = [
     "FitzHughNagumo",
     "Frames",
     "GrayScott",
+    "MpPde",
     "Points",
     "Problem",
     "RelaxingDarcy",
@@ -45,6 +47,7 @@ PROBLEMS: dict[str, type[Problem]] = {
     "shallow-water": ShallowWater,
     "shallow-water-momenta": ShallowWaterMomenta,
     "gray-scott": GrayScott,
+    "mp-pde": MpPde,
 }
 
 

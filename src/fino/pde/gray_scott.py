@@ -5,20 +5,18 @@
 
 The definition is The Well's (Ohana et al. 2024).  Space is Fourier series, time is exponential
 time differencing of fourth order: the linear terms are exact, the reaction A B² is stepped.
-
-    ETDRK4: S. M. Cox, P. C. Matthews, J. Comput. Phys. 176 (2002) 430; coefficients by contour
-    integrals: A.-K. Kassam, L. N. Trefethen, SIAM J. Sci. Comput. 26 (2005) 1214
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from fino.grid import Grid
+from fino.pde.exponential import Coefficients, advance
 from fino.pde.problem import (
     Array,
     Duration,
@@ -42,9 +40,6 @@ PATTERNS = {
     "spirals": (0.018, 0.051),
     "spots": (0.03, 0.062),
 }
-
-#: Points of the contour in the upper half plane; eight give ten digits.
-_CONTOUR = 16
 
 
 class GrayScott(Problem):
@@ -72,7 +67,7 @@ class GrayScott(Problem):
     """δ_B in length² per time; patterns: δ_B < δ_A."""
     step: float = Field(2.0, gt=0, allow_inf_nan=False)
     """Largest time step; 1 to 2.5 are good."""
-    refine: int = Field(2, ge=1, le=8)
+    finer: int = Field(2, ge=1, le=8)
     """Times finer than the saved grid the solver's own is, along each axis; 1 is fast and rough."""
 
     @field_validator("pattern")
@@ -108,21 +103,22 @@ class GrayScott(Problem):
         check_boundary(grid, "periodic", "The Gray–Scott solver needs a torus")
         from scipy.fft import irfft2
 
-        fine = grid.refined([n * self.refine for n in grid.points])
+        fine = grid.refined([n * self.finer for n in grid.points])
         frames = np.empty((len(start), len(times), 2, *grid.points))
         frames[:, 0] = start
-        spectrum = _refine_spectrum(start, self.refine)
+        spectrum = _refine_spectrum(start, self.finer)
         rates = self._decay(fine)
-        tables: dict[float, _Table] = {}
-        every = (..., slice(None, None, self.refine), slice(None, None, self.refine))
+        reaction = partial(_reaction, feed=self.feed, points=fine.points)
+        tables: dict[float, Coefficients] = {}
+        every = (..., slice(None, None, self.finer), slice(None, None, self.finer))
         for t, interval in enumerate(np.diff(times), 1):
             steps = steps_between(interval, self.step)
             # Even frames differ by rounding errors: they share one table.
             dt = float(f"{interval / steps:.12g}")
             if dt not in tables:
-                tables = {dt: _Table.of(rates, dt)}
+                tables = {dt: Coefficients.of(rates, dt)}
             for _ in range(steps):
-                spectrum = _advance(spectrum, tables[dt], self.feed, fine.points)
+                spectrum = advance(spectrum, tables[dt], reaction)
             frames[:, t] = irfft2(spectrum, fine.points)[every]
             if not np.isfinite(frames[:, t]).all():
                 raise FloatingPointError("numbers grow without bound, choose a smaller step")
@@ -139,7 +135,7 @@ class GrayScott(Problem):
     @property
     def solver(self) -> str:
         return (
-            f"Fourier series on a grid {self.refine} times finer along each axis, ETDRK4 with "
+            f"Fourier series on a grid {self.finer} times finer along each axis, ETDRK4 with "
             f"steps of at most {self.step:g}, not dealiased, float64"
         )
 
@@ -171,46 +167,6 @@ def _draw_clusters(grid: Grid, stream: np.random.Generator) -> Array:
                 bells.append(np.exp(-0.5 * (away / width) ** 2))
             free *= 1 - height * np.multiply.outer(*bells)
     return 1 - free
-
-
-class _Table(NamedTuple):
-    """Coefficients of ETDRK4 for one time step, each (2, n0, n1/2 + 1)."""
-
-    whole: Array
-    half: Array
-    first: Array
-    start: Array
-    middle: Array
-    end: Array
-
-    @classmethod
-    def of(cls, rates: Array, dt: float) -> _Table:
-        """Mean values over a circle around each z = Δt·rate, where nothing cancels."""
-        z0 = dt * rates
-        first, start, middle, end = (np.zeros(rates.shape) for _ in range(4))
-        for angle in np.pi * (np.arange(_CONTOUR) + 0.5) / _CONTOUR:
-            z = z0 + np.exp(1j * angle)
-            e, cube = np.exp(z), z**3
-            first += ((np.exp(z / 2) - 1) / z).real
-            start += ((-4 - z + e * (4 - 3 * z + z**2)) / cube).real
-            middle += ((4 + 2 * z + e * (2 * z - 4)) / cube).real
-            end += ((-4 - 3 * z - z**2 + e * (4 - z)) / cube).real
-        share = dt / _CONTOUR
-        means = (share * sums for sums in (first, start, middle, end))
-        return cls(np.exp(z0), np.exp(z0 / 2), *means)
-
-
-def _advance(v: Array, table: _Table, feed: float, points: tuple[int, ...]) -> Array:
-    """One step of ETDRK4 in Fourier space: (b, 2, n0, n1/2 + 1) → the same."""
-    halfway = table.half * v
-    rate = _reaction(v, feed, points)
-    a = halfway + table.first * rate
-    rate_a = _reaction(a, feed, points)
-    rate_b = _reaction(halfway + table.first * rate_a, feed, points)
-    c = table.half * a + table.first * (2 * rate_b - rate)
-    rate_c = _reaction(c, feed, points)
-    rate_a += rate_b
-    return table.whole * v + table.start * rate + table.middle * rate_a + table.end * rate_c
 
 
 def _reaction(v: Array, feed: float, points: tuple[int, ...]) -> Array:

@@ -84,6 +84,14 @@ class Problem(Settings):
     symmetries: ClassVar[tuple[str, ...]] = ()
     #: The axis of each field that is a component of a vector, None for a scalar.
     directions: ClassVar[tuple[int | None, ...]] = ()
+    #: Fields that drive the equation and are known in advance: their names.
+    forces: ClassVar[tuple[str, ...]] = ()
+    #: The axis along which a parameter or a force points, by name: a mirror changes its sign.
+    turning: ClassVar[dict[str, int]] = {}
+    #: Frames that are shown before a model is scored, and how many samples are for validation and
+    #: how many for the test, in data that are large enough; None: what the data's rules say.
+    shown: ClassVar[int | None] = None
+    held_out: ClassVar[int | None] = None
     #: Whether there are two frames, input and output, instead of a time.
     steady: ClassVar[bool] = False
     #: The most samples that `integrate` is given at once.
@@ -122,37 +130,48 @@ class Problem(Settings):
         """
         return {}
 
+    def draw_forcing(self, grid: Grid, times: Array, seed: int, samples: Sequence[int]) -> Array:
+        """What drives the equation at the given times: (b, t, forces, *space), as `draw`."""
+        return np.empty((len(samples), len(times), 0, *grid.points))
+
     def solve(
         self,
         grid: Grid | None = None,
         initial: Array | None = None,
         times: Array | None = None,
         progress: Progress | None = None,
+        forcing: Array | None = None,
     ) -> Array:
         """Solutions at the given times, saved fields only: (b, s, *space) → (b, t, c, *space).
 
         What is left out is the problem's own: its grid, its times, and sample 0 of seed 0, with
-        the parameters of that sample.
+        the parameters and the forcing of that sample.  `forcing` is (b, t, forces, *space).
         """
         grid = self.grid if grid is None else grid
-        if initial is None and (own := self.draw_parameters(0, [0])):
-            problem = self.changed(**{name: float(values[0]) for name, values in own.items()})
-            return problem.solve(grid, self.draw(grid, 0, [0]), times, progress)
-        start = np.array(self.draw(grid, 0, [0]) if initial is None else initial, np.float64)
+        when = np.array(self.times if times is None else times, np.float64)
+        if not (np.isfinite(when).all() and (np.diff(when) > 0).all()):
+            raise ValueError("saved times should grow from frame to frame.")
+        if initial is None:
+            own = {name: float(values[0]) for name, values in self.draw_parameters(0, [0]).items()}
+            problem = self.changed(**own) if own else self
+            forcing = self.draw_forcing(grid, when, 0, [0]) if forcing is None else forcing
+            return problem.solve(grid, self.draw(grid, 0, [0]), when, progress, forcing)
+        start = np.array(initial, np.float64)
         if start.shape[2:] != grid.points:
             raise ValueError(
                 f"initial should be (b, s, *space) on a grid of {grid.points}, got {start.shape}."
             )
-        when = np.array(self.times if times is None else times, np.float64)
-        if not (np.isfinite(when).all() and (np.diff(when) > 0).all()):
-            raise ValueError("saved times should grow from frame to frame.")
+        drive = self._check_forcing(
+            forcing, (len(start), len(when), len(self.forces), *grid.points)
+        )
         frames = np.empty((len(start), len(when), len(self.fields), *grid.points))
         size = max(1, min(self.together, -(-len(start) // cores())))
 
         def solve_rows(first: int) -> None:
             rows = slice(first, first + size)
             try:
-                frames[rows] = self.integrate(grid, start[rows], when)
+                given = () if drive is None else (drive[rows],)
+                frames[rows] = self.integrate(grid, start[rows], when, *given)
             except FloatingPointError as error:
                 where = f"{self.name} broke down in row {first} of the batch"
                 raise ValueError(f"{where}: {error}") from None
@@ -160,17 +179,40 @@ class Problem(Settings):
         _on_all_cores(solve_rows, range(0, len(start), size), progress)
         return frames
 
+    def _check_forcing(self, forcing: Array | None, wanted: tuple[int, ...]) -> Array | None:
+        if not self.forces:
+            return None
+        if forcing is None or np.shape(forcing) != wanted:
+            got = "none" if forcing is None else np.shape(forcing)
+            raise ValueError(
+                f"{self.name} needs forcing (b, t, {len(self.forces)}, *space) = {wanted}, as "
+                f"draw_forcing gives it, got {got}."
+            )
+        return np.array(forcing, np.float64)
+
     @abstractmethod
     def integrate(self, grid: Grid, start: Array, times: Array) -> Array:
         """Solve up to `together` samples: (b, s, *space) → (b, t, c, *space), first frame too.
 
-        `solve` calls it from several threads, with copies that may be overwritten.  It raises
-        FloatingPointError with advice if the solution breaks down.
+        `solve` calls it from several threads, with copies that may be overwritten.  A problem with
+        `forces` takes them as a fourth argument, (b, t, forces, *space) at the same times.  It
+        raises FloatingPointError with advice if the solution breaks down.
         """
 
     def state(self, grid: Grid, frame: Array) -> Array | None:
         """The state to go on from a saved frame (b, c, *space), or None if it cannot be known."""
         return frame
+
+    @property
+    def refinement(self) -> int:
+        """How many times finer along each axis than they are stored good data are solved."""
+        return 1
+
+    @property
+    def kept_symmetries(self) -> tuple[str, ...]:
+        """Those of `symmetries` that hold with these settings."""
+        periodic = all(self.grid.is_periodic)
+        return tuple(s for s in self.symmetries if s != "shift" or periodic)
 
     @property
     def speed(self) -> float | None:
