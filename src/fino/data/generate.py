@@ -165,7 +165,7 @@ class Plan:
         forcing = np.empty((card.samples, card.frames, len(problem.forces), *card.points), "f4")
         for sample, row in enumerate(forcing):
             whole = problem.draw_forcing(self.full.grid, card.times, card.seed or 0, [sample])
-            row[...] = whole[0, :, :, *_every(card.stride_space)]
+            row[...] = whole[0][(slice(None), slice(None), *_every(card.stride_space))]
         return Conditions(parameters=found.parameters, forcing=forcing)
 
     def _solve_missing(self, shards: _Shards, progress: Progress | None) -> None:
