@@ -13,7 +13,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["flush", "hold_alone", "replace", "whole_file", "write_json", "write_whole"]
+__all__ = [
+    "flush",
+    "hold_alone",
+    "read_bytes",
+    "replace",
+    "whole_file",
+    "write_json",
+    "write_whole",
+]
 
 
 def flush(path: Path) -> None:
@@ -49,6 +57,14 @@ def write_whole(target: Path, content: bytes) -> None:
     """Write a small file, all of it or nothing."""
     with whole_file(target) as temporary:
         temporary.write_bytes(content)
+
+
+def read_bytes(path: Path) -> bytes:
+    """What a file holds, or one line about why it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def write_json(target: Path, content: Any) -> None:

@@ -5,8 +5,7 @@ import torch
 
 import fino
 from fino.grid import Grid
-from fino.model.emulator import Emulator, EmulatorSettings
-from fino.model.features import assemble, position_channels
+from fino.model.emulator import Emulator, EmulatorSettings, assemble, position_channels
 from fino.model.rollout import frames
 
 WALLS = Grid((8, 12), ((0.0, 1.0), (-1.0, 1.0)), ("neumann", "periodic"))

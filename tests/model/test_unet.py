@@ -7,8 +7,9 @@ import math
 import pytest
 import torch
 
+from fino.model.convolution import Doubling
 from fino.model.cost import parameters
-from fino.model.unet import Doubling, UNet, largest
+from fino.model.unet import UNet, largest
 
 
 def test_the_paper_size_has_the_parameters_of_the_reference() -> None:
@@ -26,7 +27,7 @@ def test_a_level_doubles_the_reach_and_adds_its_stencils() -> None:
 
 
 def test_doubling_gives_each_coarse_cell_its_own_block() -> None:
-    up, u = Doubling(2, 3, dims=2), torch.randn(1, 2, 4, 4)
+    up, u = Doubling(2, 3, ["periodic"] * 2), torch.randn(1, 2, 4, 4)
     changed = u.clone()
     changed[..., 1, 2] += 1
     moved = (up(changed) - up(u)).abs().sum(dim=(0, 1)) > 1e-7

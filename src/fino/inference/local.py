@@ -23,8 +23,7 @@ from fino.grid import Grid, boundary_per_axis
 from fino.inference.boxes import Box, Domain, crop
 from fino.inference.store import TrajectoryStore, open_store
 from fino.locality import Locality
-from fino.model.emulator import Emulator
-from fino.model.features import position_channels
+from fino.model.emulator import Emulator, position_channels
 from fino.model.rollout import take_step
 from fino.shapes import Field, expect
 

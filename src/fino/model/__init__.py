@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
+from collections.abc import MutableMapping
 from importlib import import_module
 from typing import Any
 
@@ -26,39 +27,29 @@ _HOME = {
 }
 
 
-class _Models(MutableMapping[str, Any]):
+class _Models(UserDict[str, Any]):
     """A table whose classes are imported when they are asked for.
 
     A class of your own is put in as it is: MODELS["mine"] = Mine.
     """
 
-    def __init__(self) -> None:
-        self._own: dict[str, Any] = {}
-
     def __setitem__(self, name: str, cls: Any) -> None:
-        if name in _HOME:
+        if name in _HOME and cls != _HOME[name]:
             raise ValueError(f"There is a model '{name}' already. Choose another name.")
-        self._own[name] = cls
+        self.data[name] = cls
 
     def __delitem__(self, name: str) -> None:
-        del self._own[name]
+        if name in _HOME:
+            raise ValueError(f"'{name}' comes with the package and stays.")
+        del self.data[name]
 
     def __getitem__(self, name: str) -> Any:
-        if name in self._own:
-            return self._own[name]
-        if name not in _HOME:
+        if name not in self.data:
             raise ValueError(f"Unknown model '{name}'. {did_you_mean(name, list(self))}")
+        if name not in _HOME:
+            return self.data[name]
         module, _, cls = _HOME[name].rpartition(".")
         return getattr(import_module(f"fino.model.{module}"), cls)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter([*_HOME, *self._own])
 
-    def __len__(self) -> int:
-        return len(_HOME) + len(self._own)
-
-    def __contains__(self, name: object) -> bool:
-        return name in _HOME or name in self._own
-
-
-MODELS: MutableMapping[str, Any] = _Models()
+MODELS: MutableMapping[str, Any] = _Models(_HOME)

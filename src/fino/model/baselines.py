@@ -1,17 +1,12 @@
 """Predictions that need no learning: the baselines that a model has to beat.
 
     persistence     nothing changes
-    best-lag        what was `lag` steps ago comes again; the lag that fits the training data best
-    climatology     the mean of the training part in every cell, whatever the time
-    training-mean   the mean of the training trajectories at the same time
-    nearest-trajectory, blended-trajectories    looked up in the training part (`lookup`)
-    analogue        steady data: the answers of the most similar inputs (`lookup`)
-    regression      steady data: the best linear map from input to answer (`lookup`)
     solver          the problem's own classical solver on the data's own coarse grid
+    others          fitted on the training part: a lag, means, lookups, a regression (`lookup`)
 
 A baseline is a stepper, history → next frame.  Some need more than the last few frames: the mean
 at a time needs the time, the solver of shallow water needs the start, where the water was at rest.
- So every baseline also has `trajectory(history, steps)`, where the history begins with
+So every baseline also has `trajectory(history, steps)`, where the history begins with
 the first frame of the trajectory; evaluation uses that.
 """
 
@@ -20,7 +15,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -28,7 +23,16 @@ from torch import Tensor
 
 from fino.data.dataset import Dataset
 from fino.grid import Grid
-from fino.model.lookup import Analogue, BlendedTrajectories, NearestTrajectory, Regression
+from fino.model.lookup import (
+    Analogue,
+    Baseline,
+    BestLag,
+    BlendedTrajectories,
+    Climatology,
+    NearestTrajectory,
+    Regression,
+    TrainingMean,
+)
 from fino.pde import PROBLEMS, Problem
 from fino.shapes import Field, Trajectory
 
@@ -49,25 +53,6 @@ _HIDDEN_STARTS = ("darcy-pdebench",)
 #: Training samples whose starts are drawn again, to see what they have in common.
 _STARTS = 64
 
-#: Training trajectories that the search for the best lag looks at.
-_LAG_SAMPLES = 256
-
-
-class Baseline(Protocol):
-    """A stepper without weights; `fit` gives None where the baseline makes no sense."""
-
-    title: ClassVar[str]
-
-    @property
-    def history(self) -> int: ...
-
-    @classmethod
-    def fit(cls, data: Dataset, history: int) -> Baseline | None: ...
-
-    def __call__(self, history: Trajectory) -> Field: ...
-
-    def trajectory(self, history: Trajectory, steps: int) -> Trajectory: ...
-
 
 def baselines_for(data: Dataset, history: int | None = None) -> dict[str, Baseline]:
     """Every baseline that makes sense for this data, fitted on its training part."""
@@ -77,115 +62,18 @@ def baselines_for(data: Dataset, history: int | None = None) -> dict[str, Baseli
 
 
 @dataclass(frozen=True)
-class Persistence:
-    """Nothing changes: the last frame again."""
+class Persistence(BestLag):
+    """Nothing changes: what was one step ago comes again."""
 
     title: ClassVar[str] = "nothing changes: the last frame again"
-    grid: Grid
-    history: int = 1
 
     @classmethod
     def fit(cls, data: Dataset, history: int) -> Persistence | None:
         return None if data.steady else cls(data.grid)
 
-    def __call__(self, history: Trajectory) -> Field:
-        return history[:, -1]
-
-    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
-        """(b, K, c, *space) → (b, steps, c, *space)"""
-        return history[:, -1:].expand(-1, steps, *history.shape[2:])
-
-
-@dataclass(frozen=True)
-class BestLag:
-    """What was `lag` steps ago comes again, as for a wave that returns."""
-
-    title: ClassVar[str] = "the frame of a fixed number of steps ago, fitted on the training part"
-    grid: Grid
-    lag: int
-
-    @property
-    def history(self) -> int:
-        return self.lag
-
-    @classmethod
-    def fit(cls, data: Dataset, history: int) -> BestLag | None:
-        """The lag within the history whose copies are nearest to the training futures."""
-        if data.steady:
-            return None
-        part, shown = data.train, min(history, data.frames - 1)
-        chosen = np.unique(np.linspace(0, len(part) - 1, min(len(part), _LAG_SAMPLES)).astype(int))
-        errors = torch.zeros(shown, dtype=torch.float64)
-        for sample in chosen:
-            frames = part.read([int(sample)])[0].double().flatten(1)
-            past, future = frames[:shown], frames[shown:]
-            # |p − f|² = |p|² + |f|² − 2 p·f of every past with every future frame, at once.
-            apart = past.square().sum(1)[:, None] + future.square().sum(1) - 2 * past @ future.T
-            steps = torch.arange(len(future))
-            for lag in range(1, shown + 1):
-                errors[lag - 1] += apart[shown - lag + steps % lag, steps].mean()
-        return cls(data.grid, int(errors.argmin()) + 1)
-
-    def __call__(self, history: Trajectory) -> Field:
-        return history[:, -self.lag]
-
-    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
-        """(b, K, c, *space) → (b, steps, c, *space)"""
-        last = history[:, history.shape[1] - self.lag :]
-        return last[:, torch.arange(steps) % self.lag]
-
-
-@dataclass(frozen=True)
-class Climatology:
-    """The mean of all training frames in every cell, at any time."""
-
-    title: ClassVar[str] = "the mean of the training frames in every cell"
-    grid: Grid
-    mean: Tensor
-    history: int = 1
-
-    @classmethod
-    def fit(cls, data: Dataset, history: int) -> Climatology | None:
-        return None if data.steady else cls(data.grid, _mean_trajectory(data).mean(dim=0))
-
-    def __call__(self, history: Trajectory) -> Field:
-        return self.mean.to(history).expand(len(history), *self.mean.shape)
-
-    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
-        """(b, K, c, *space) → (b, steps, c, *space)"""
-        return self.mean.to(history).expand(len(history), steps, *self.mean.shape)
-
-
-@dataclass(frozen=True)
-class TrainingMean:
-    """The mean of the training trajectories at the same time; of the answers if steady."""
-
-    title: ClassVar[str] = "the mean of the training trajectories at the same time"
-    grid: Grid
-    means: Tensor
-    history: int
-
-    @classmethod
-    def fit(cls, data: Dataset, history: int) -> TrainingMean | None:
-        return cls(data.grid, _mean_trajectory(data), history)
-
-    def __call__(self, history: Trajectory) -> Field:
-        return self.trajectory(history, 1)[:, 0]
-
-    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
-        """(b, K, c, *space) from the first frame on → (b, steps, c, *space)"""
-        first, known = history.shape[1], len(self.means)
-        if first + steps > known:
-            raise ValueError(
-                f"The training mean knows {known} frames and cannot predict {steps} steps after "
-                f"the first {first}. Ask for at most {known - first}."
-            )
-        means = self.means[first : first + steps].to(history)
-        return means.expand(len(history), *means.shape)
-
 
 @dataclass
-class Solver:
+class Solver(Baseline):
     """The problem's own classical solver, started from the data on the data's own grid.
 
     `varying` names the parameters that differ from trajectory to trajectory.  `seconds` is the
@@ -325,15 +213,6 @@ BASELINES: dict[str, type[Baseline]] = {
     "regression": Regression,
     "solver": Solver,
 }
-
-
-def _mean_trajectory(data: Dataset) -> Tensor:
-    """The mean over the training part, read one trajectory at a time: (t, c, *space)."""
-    part = data.train
-    total = torch.zeros(data.shape[1:], dtype=torch.float64)
-    for sample in range(len(part)):
-        total += part.read([sample])[0]
-    return (total / max(1, len(part))).float()
 
 
 def _numbers(frame: Field) -> np.ndarray:

@@ -14,17 +14,14 @@ from typing import Any, ClassVar
 import torch
 import torch.nn.functional as F
 from pydantic import Field as Setting
-from torch import Tensor, nn
+from torch import nn
 
 from fino.locality import Locality
-from fino.model.convolution import Convolution, channels_last, pad
+from fino.model.convolution import Convolution, channels_last, pad, stencil, transposed
 from fino.model.network import NetworkSettings, check_field, check_halving
 from fino.shapes import Field
 
 __all__ = ["CNextUNet", "CNextUNetSettings"]
-
-_CONVOLVE = (F.conv1d, F.conv2d, F.conv3d)
-_TRANSPOSED = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 
 
 class CNextUNetSettings(NetworkSettings):
@@ -121,7 +118,7 @@ class ConvNextBlock(nn.Module):
     def forward(self, u: Field) -> Field:
         s = self.settings
         padded = pad(u, (s.radius,) * s.dims, s.boundaries)
-        v = _CONVOLVE[s.dims - 1](padded, self.weight, self.bias, groups=u.shape[1])
+        v = stencil(padded, self.weight, self.bias, groups=u.shape[1])
         v = self.norm(v.movedim(1, -1))
         v = self.scale * self.narrow(F.gelu(self.widen(v)))
         return u + v.movedim(-1, 1)
@@ -140,6 +137,5 @@ class Resample(nn.Module):
 
     def forward(self, u: Field) -> Field:
         u = self.norm(u.movedim(1, -1)).movedim(-1, 1)
-        resample: Any = (_TRANSPOSED if self.up else _CONVOLVE)[u.dim() - 3]
-        out: Tensor = resample(u, self.weight, self.bias, stride=2)
-        return out
+        resample = transposed if self.up else stencil
+        return resample(u, self.weight, self.bias, stride=2)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -24,9 +25,21 @@ from torch import Tensor, nn
 from fino.locality import Locality
 from fino.shapes import Field
 
-__all__ = ["Convolution", "Pool", "Upsample", "channels_last", "check_ghosts", "pad"]
+__all__ = [
+    "Convolution",
+    "Doubling",
+    "Pool",
+    "Upsample",
+    "channels_last",
+    "check_ghosts",
+    "pad",
+    "pointwise",
+    "stencil",
+    "transposed",
+]
 
 _CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
@@ -119,14 +132,25 @@ def pointwise(u: Field, weight: Tensor, bias: Tensor | None = None) -> Field:
     return F.linear(u.movedim(1, -1), weight, bias).movedim(-1, 1)
 
 
-def stencil(padded: Field, weight: Tensor, bias: Tensor | None = None) -> Field:
+def stencil(
+    padded: Field, weight: Tensor, bias: Tensor | None = None, *, groups: int = 1, **spread: int
+) -> Field:
     """A stencil over a field that already carries its ghost cells.
 
-    One dimension runs as a row of two: only then does the library keep the channels last.
+    `spread` is a `stride`, every so many cells are computed, or a `dilation`, so many cells lie
+    between two taps.  One dimension runs as a row of two: only then does the library keep the
+    channels last.
     """
     if padded.dim() == 3:
-        return F.conv2d(padded.unsqueeze(2), weight.unsqueeze(2), bias).squeeze(2)
-    return _CONVOLVE[padded.dim() - 2](padded, weight, bias)
+        row: dict[str, Any] = {name: (1, cells) for name, cells in spread.items()}
+        out = F.conv2d(padded.unsqueeze(2), weight.unsqueeze(2), bias, groups=groups, **row)
+        return out.squeeze(2)
+    return _CONVOLVE[padded.dim() - 2](padded, weight, bias, groups=groups, **spread)
+
+
+def transposed(u: Field, weight: Tensor, bias: Tensor | None = None, **spread: int) -> Field:
+    """The adjoint of a stencil: with a stride of two, twice the cells; weights (i, o, *taps)."""
+    return _TRANSPOSED[u.dim() - 2](u, weight, bias, **spread)
 
 
 class Pool(nn.Module):
@@ -169,9 +193,39 @@ class Upsample(nn.Module):
             return F.interpolate(z, scale_factor=2, mode="nearest")
         padded = pad(z, (1,) * dims, self.boundary)
         fine = F.interpolate(padded, scale_factor=2, mode=_LINEAR[dims], align_corners=False)
-        for axis, n in enumerate(z.shape[2:], start=2):
-            fine = fine.narrow(axis, 2, 2 * n)
-        return fine
+        return _doubled(fine, z, 1)
+
+
+class Doubling(nn.Module):
+    """A learned, transposed stencil to twice the cells: (b, inputs, *n) → (b, outputs, *(2 n)).
+
+    With two taps each coarse cell becomes its own fine cells.  With four, neighbours overlap:
+    ghost cells go in before and their images are cut off after, so that it knows the boundary.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, boundary: Sequence[str], taps: Literal[2, 4] = 2
+    ) -> None:
+        super().__init__()
+        self.boundary, self.ghosts = tuple(boundary), taps // 2 - 1
+        dims = len(self.boundary)
+        bound = (outputs * taps**dims) ** -0.5
+        shape = (inputs, outputs, *[taps] * dims)
+        self.weight = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
+
+    def forward(self, u: Field) -> Field:
+        dims = len(self.boundary)
+        padded = pad(u, (self.ghosts,) * dims, self.boundary)
+        fine = transposed(padded, self.weight, self.bias, stride=2, padding=self.ghosts)
+        return _doubled(fine, u, self.ghosts)
+
+
+def _doubled(fine: Field, u: Field, ghosts: int) -> Field:
+    """The fine cells of a field without those of its ghost cells."""
+    for axis, n in enumerate(u.shape[2:], start=2):
+        fine = fine.narrow(axis, 2 * ghosts, 2 * n)
+    return fine
 
 
 def _repeat(z: Field) -> Field:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import torch.nn.functional as F
 from pydantic import Field as Setting
 from torch import nn
 
 from fino.locality import Locality
-from fino.model.convolution import Convolution, channels_last, pad
+from fino.model.convolution import Convolution, channels_last, pad, stencil
 from fino.model.network import ACTIVATIONS, Activation, NetworkSettings, check_field
 from fino.shapes import Field
 
@@ -81,9 +80,8 @@ class DilatedBlock(nn.Module):
         self.activation = ACTIVATIONS[settings.activation]
 
     def forward(self, u: Field) -> Field:
-        for stencil, dilation in zip(self.stencils, self.settings.dilations, strict=True):
+        for layer, dilation in zip(self.stencils, self.settings.dilations, strict=True):
             padded = pad(u, (dilation,) * self.settings.dims, self.settings.boundaries)
-            weight, bias = stencil.weight, stencil.bias
-            convolve = (F.conv1d, F.conv2d, F.conv3d)[self.settings.dims - 1]
-            u = self.activation(convolve(padded, weight, bias, dilation=dilation))  # type: ignore[arg-type]
+            assert isinstance(layer, Convolution)
+            u = self.activation(stencil(padded, *layer.weights, dilation=dilation))
         return u

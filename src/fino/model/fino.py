@@ -31,7 +31,14 @@ from torch import Tensor, nn
 from fino.locality import Locality
 from fino.model.convolution import Convolution, Pool, Upsample, channels_last
 from fino.model.fused import FUSED_ACTIVATIONS, fused_blocks_allowed, run_fused
-from fino.model.network import ACTIVATIONS, Activation, NetworkSettings, check_field, check_halving
+from fino.model.network import (
+    ACTIVATIONS,
+    Activation,
+    NetworkSettings,
+    check_field,
+    check_halving,
+    one_each,
+)
 from fino.shapes import Field
 
 __all__ = [
@@ -342,14 +349,7 @@ class EncoderDecoderSettings(NetworkSettings):
     upsample: Literal["nearest", "linear"] = "nearest"
     parameters: int = 0
 
-    @field_validator("width")
-    @classmethod
-    def _at_least_one(cls, width: int) -> int:
-        if width < 1:
-            raise ValueError(f"width should be at least 1, got {width}. Try width=16.")
-        return width
-
-    @field_validator("levels", "gate_radius", "fuse_radius", check_fields=False)
+    @field_validator("levels", "gate_radius", "fuse_radius", "parameters", check_fields=False)
     @classmethod
     def _not_negative(cls, count: int, info: ValidationInfo) -> int:
         if count < 0:
@@ -364,7 +364,9 @@ class EncoderDecoderSettings(NetworkSettings):
         return value
 
     @model_validator(mode="after")
-    def _check_radius_and_blocks(self) -> EncoderDecoderSettings:
+    def _fits_together(self) -> EncoderDecoderSettings:
+        if self.width < 1:
+            raise ValueError(f"width should be at least 1, got {self.width}. Try width=16.")
         if len(self.radii) != self.dims or min(self.radii) < 1:
             raise ValueError(
                 f"radius should be at least 1 on each of {self.dims} axes, got {self.radius}."
@@ -378,11 +380,11 @@ class EncoderDecoderSettings(NetworkSettings):
 
     @property
     def radii(self) -> tuple[int, ...]:
-        return (self.radius,) * self.dims if isinstance(self.radius, int) else self.radius
+        return one_each(self.radius, self.dims)
 
     @property
     def stack_depths(self) -> tuple[int, ...]:
-        return (self.blocks,) * (self.levels + 1) if isinstance(self.blocks, int) else self.blocks
+        return one_each(self.blocks, self.levels + 1)
 
     @property
     def widths(self) -> tuple[int, ...]:

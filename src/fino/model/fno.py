@@ -29,7 +29,7 @@ from fino.model.network import ACTIVATIONS, Activation, FourierSettings, check_f
 from fino.model.spectral import Pointwise, SpectralConvolution, crop_right, pad_right
 from fino.shapes import Field
 
-__all__ = ["FNO", "FNOSettings"]
+__all__ = ["FNO", "FNOSettings", "FourierNetwork", "PointwiseNetwork"]
 
 
 class FNOSettings(FourierSettings):
@@ -44,7 +44,34 @@ class FNOSettings(FourierSettings):
     channel_mlp: float = Setting(0.0, ge=0)
 
 
-class FNO(nn.Module):
+class FourierNetwork(nn.Module):
+    """Lift, layers, project: (b, inputs, *space) → (b, outputs, *space).
+
+    `layer(last)` makes one layer; fields that have no period are padded between lift and project.
+    """
+
+    def __init__(
+        self, settings: Any, title: str, lift: nn.Module, layer: Callable[[bool], nn.Module]
+    ) -> None:
+        super().__init__()
+        self.settings, self.title, self.lift = settings, title, lift
+        self.layers = nn.ModuleList(layer(i == settings.layers - 1) for i in range(settings.layers))
+        activation = ACTIVATIONS[settings.activation]
+        self.project = PointwiseNetwork(settings.width, settings.head, settings.outputs, activation)
+
+    @property
+    def locality(self) -> Locality:
+        return Locality.everywhere(self.settings.dims)
+
+    def forward(self, u: Field) -> Field:
+        check_field(u, self.settings, self.title)
+        v = pad_right(self.lift(u), self.settings.pads)
+        for layer in self.layers:
+            v = layer(v)
+        return self.project(crop_right(v, self.settings.pads))
+
+
+class FNO(FourierNetwork):
     """The Fourier neural operator: (b, inputs, *space) → (b, outputs, *space)."""
 
     paper: ClassVar[str] = "Li et al. 2021, Fourier Neural Operator for Parametric PDEs"
@@ -55,25 +82,9 @@ class FNO(nn.Module):
     }
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__()
-        self.settings = s = FNOSettings(**settings)
-        self.activation = ACTIVATIONS[s.activation]
-        self.lift = PointwiseNetwork(s.inputs, s.lift, s.width, self.activation)
-        self.layers = nn.ModuleList(
-            FourierLayer(s, last=layer == s.layers - 1) for layer in range(s.layers)
-        )
-        self.project = PointwiseNetwork(s.width, s.head, s.outputs, self.activation)
-
-    @property
-    def locality(self) -> Locality:
-        return Locality.everywhere(self.settings.dims)
-
-    def forward(self, u: Field) -> Field:
-        check_field(u, self.settings, "FNO")
-        v = pad_right(self.lift(u), self.settings.pads)
-        for layer in self.layers:
-            v = layer(v)
-        return self.project(crop_right(v, self.settings.pads))
+        s = FNOSettings(**settings)
+        lift = PointwiseNetwork(s.inputs, s.lift, s.width, ACTIVATIONS[s.activation])
+        super().__init__(s, "FNO", lift, lambda last: FourierLayer(s, last))
 
 
 class FourierLayer(nn.Module):

@@ -61,32 +61,13 @@ def fused_blocks_allowed() -> bool:
 
 
 def run_fused(block: FinoBlock, u: Tensor) -> Tensor:
-    """B(U) of a block whose settings are fusible."""
-    operator = block.operator
+    """B(U) of eq. 5 for a field (b, c, *space), by a block whose settings are fusible."""
+    operator, project = block.operator, block.project
     assert operator.gate is not None
     gate_weight, gate_bias = operator.gate.weights
-    return fused_block(
-        u,
-        operator.stencil.weights,
-        (gate_weight.flatten(1), gate_bias),
-        block.dt() * operator.fuse.weight.flatten(1),
-        block.project.weights,
-        block.project.boundary,
-        block.settings.activation,
-    )
-
-
-def fused_block(
-    u: Tensor,
-    stencil: tuple[Tensor, Tensor],
-    gate: tuple[Tensor, Tensor],
-    fuse: Tensor,
-    project: tuple[Tensor, Tensor],
-    boundary: Sequence[str],
-    activation: str,
-) -> Tensor:
-    """B(U) of eq. 5 for a field (b, c, *space); `fuse` is Δt W_c."""
-    arguments = (u, *stencil, *gate, fuse, *project, tuple(boundary), activation)
+    fuse = block.dt() * operator.fuse.weight.flatten(1)
+    weights = (*operator.stencil.weights, gate_weight.flatten(1), gate_bias, fuse, *project.weights)
+    arguments = (u, *weights, project.boundary, block.settings.activation)
     if torch.is_grad_enabled():
         result: Tensor = _Block.apply(*arguments)
         return result
@@ -107,11 +88,8 @@ class _Block(torch.autograd.Function):
         kept = ctx.saved_tensors
         inputs, saved = kept[:_TENSORS], kept[_TENSORS:]
         if torch.is_grad_enabled():
-            return (
-                *_plain_backward(grad, inputs, ctx.boundary, ctx.activation, wanted),
-                None,
-                None,
-            )
+            plain = _plain_backward(grad, inputs, ctx.boundary, ctx.activation, wanted)
+            return (*plain, None, None)
         gradients = _backward(grad, saved, ctx.boundary, ctx.activation, wanted[0])
         given = (g if want else None for g, want in zip(gradients, wanted, strict=False))
         return (*given, None, None)

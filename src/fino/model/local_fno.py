@@ -24,10 +24,9 @@ import torch
 from pydantic import Field as Setting
 from torch import Tensor, nn
 
-from fino.locality import Locality
 from fino.model.convolution import pad, stencil
-from fino.model.fno import PointwiseNetwork
-from fino.model.network import ACTIVATIONS, Activation, FourierSettings, check_field
+from fino.model.fno import FourierNetwork
+from fino.model.network import ACTIVATIONS, Activation, FourierSettings
 from fino.model.spectral import Pointwise, SpectralConvolution, crop_right, pad_right
 from fino.shapes import Field
 
@@ -50,7 +49,7 @@ class LocalFNOSettings(FourierSettings):
     integral: bool = True
 
 
-class LocalFNO(nn.Module):
+class LocalFNO(FourierNetwork):
     """FNO with localised kernels: (b, inputs, *space) → (b, outputs, *space)."""
 
     paper: ClassVar[str] = (
@@ -64,35 +63,19 @@ class LocalFNO(nn.Module):
     }
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__()
-        self.settings = s = LocalFNOSettings(**settings)
-        self.activation = ACTIVATIONS[s.activation]
-        self.lift = Pointwise(s.inputs, s.width)
-        self.layers = nn.ModuleList(LocalLayer(s) for _ in range(s.layers))
-        self.project = PointwiseNetwork(s.width, s.head, s.outputs, self.activation)
-
-    @property
-    def locality(self) -> Locality:
-        return Locality.everywhere(self.settings.dims)
-
-    def forward(self, u: Field) -> Field:
-        s = self.settings
-        check_field(u, s, "LocalFNO")
-        v = pad_right(self.lift(u), s.pads)
-        for number, layer in enumerate(self.layers, start=1):
-            v = layer(v)
-            if number < s.layers:
-                v = self.activation(v)
-        return self.project(crop_right(v, s.pads))
+        s = LocalFNOSettings(**settings)
+        lift = Pointwise(s.inputs, s.width)
+        super().__init__(s, "LocalFNO", lift, lambda last: LocalLayer(s, last))
 
 
 class LocalLayer(nn.Module):
-    """W v + K v + D v + I v, before the activation: (b, c, *space) → (b, c, *space)."""
+    """σ(W v + K v + D v + I v), the last without σ: (b, c, *space) → (b, c, *space)."""
 
-    def __init__(self, settings: LocalFNOSettings) -> None:
+    def __init__(self, settings: LocalFNOSettings, last: bool) -> None:
         super().__init__()
         width, boundary = settings.width, settings.boundaries
         self.pads = settings.pads
+        self.activation = None if last else ACTIVATIONS[settings.activation]
         self.spectral = SpectralConvolution(width, width, settings.modes_per_axis)
         self.local = Pointwise(width, width)
         self.differential = DifferentialKernel(
@@ -111,7 +94,8 @@ class LocalLayer(nn.Module):
         near = self.differential(inside, spacing)
         if self.integral is not None:
             near = near + self.integral(inside, spacing)
-        return self.spectral(v) + self.local(v) + pad_right(near, self.pads)
+        mixed = self.spectral(v) + self.local(v) + pad_right(near, self.pads)
+        return mixed if self.activation is None else self.activation(mixed)
 
 
 class DifferentialKernel(nn.Module):

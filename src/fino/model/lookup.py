@@ -1,20 +1,23 @@
 """Baselines that look the answer up in the training part, or draw a straight line through it.
 
+    best-lag            what was `lag` steps ago comes again; the lag that fits the training data
+    climatology         the mean of the training part in every cell, whatever the time
+    training-mean       the mean of the training trajectories at the same time
     analogue            steady: the mean answer of the k training inputs nearest to the input
     regression          steady: û(a) = ū + Σ_j w_j ⟨p_j, a − ā⟩, p_j the inputs' strongest patterns
     nearest-trajectory  the future of the training trajectory nearest to the frames shown
     blended-trajectories  Σ_i w_i · the futures of the k nearest, Σ_i w_i = 1, the weights that
                         blend their first frames into the frames shown
 
-All see the whole field.  How many neighbours or patterns are used is chosen on training samples
-that the guess has not seen.  Data of few degrees of freedom are solved by these: look here before
-believing that a model has learned an equation.
+The last four see the whole field.  How many neighbours or patterns are used is chosen on training
+samples that the guess has not seen.  Data of few degrees of freedom are solved by these: look here
+before believing that a model has learned an equation.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from scipy.linalg import eigh
@@ -24,7 +27,19 @@ from fino.data.dataset import Dataset, Part
 from fino.grid import Grid
 from fino.shapes import Field, Trajectory
 
-__all__ = ["Analogue", "BlendedTrajectories", "NearestTrajectory", "Regression"]
+__all__ = [
+    "Analogue",
+    "Baseline",
+    "BestLag",
+    "BlendedTrajectories",
+    "Climatology",
+    "NearestTrajectory",
+    "Regression",
+    "TrainingMean",
+]
+
+#: Training trajectories that the search for the best lag looks at.
+_LAG_SAMPLES = 256
 
 #: Training samples that are looked at; the eigenvectors of the regression cost their cube.
 _LOOKED_UP = 4096
@@ -45,8 +60,106 @@ _RIDGE = 1e-6
 _FAINTEST = 1e-10
 
 
+class Baseline:
+    """A stepper without weights, history → next frame; every one has `trajectory` as well.
+
+    `fit` gives None where the baseline makes no sense.
+    """
+
+    title: ClassVar[str]
+    grid: Grid
+    history: Any
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> Baseline | None:
+        """The baseline of the training part, for models that are shown `history` frames."""
+        raise NotImplementedError
+
+    def __call__(self, history: Trajectory) -> Field:
+        return self.trajectory(history, 1)[:, 0]
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
+        """(b, K, c, *space) from the first frame on → (b, steps, c, *space)"""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class BestLag(Baseline):
+    """What was `lag` steps ago comes again, as for a wave that returns."""
+
+    title: ClassVar[str] = "the frame of a fixed number of steps ago, fitted on the training part"
+    grid: Grid
+    lag: int = 1
+
+    @property
+    def history(self) -> int:
+        return self.lag
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> BestLag | None:
+        """The lag within the history whose copies are nearest to the training futures."""
+        if data.steady:
+            return None
+        shown = min(history, data.frames - 1)
+        errors = torch.zeros(shown, dtype=torch.float64)
+        for sample in _spread(len(data.train), _LAG_SAMPLES).tolist():
+            frames = data.train.read([sample])[0].double().flatten(1)
+            past, future = frames[:shown], frames[shown:]
+            # |p − f|² = |p|² + |f|² − 2 p·f of every past with every future frame, at once.
+            apart = past.square().sum(1)[:, None] + future.square().sum(1) - 2 * past @ future.T
+            steps = torch.arange(len(future))
+            for lag in range(1, shown + 1):
+                errors[lag - 1] += apart[shown - lag + steps % lag, steps].mean()
+        return cls(data.grid, int(errors.argmin()) + 1)
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
+        last = history[:, history.shape[1] - self.lag :]
+        return last[:, torch.arange(steps) % self.lag]
+
+
+@dataclass(frozen=True)
+class Climatology(Baseline):
+    """The mean of all training frames in every cell, at any time."""
+
+    title: ClassVar[str] = "the mean of the training frames in every cell"
+    grid: Grid
+    mean: Tensor
+    history: int = 1
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> Climatology | None:
+        return None if data.steady else cls(data.grid, _mean_trajectory(data).mean(dim=0))
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
+        return self.mean.to(history).expand(len(history), steps, *self.mean.shape)
+
+
+@dataclass(frozen=True)
+class TrainingMean(Baseline):
+    """The mean of the training trajectories at the same time; of the answers if steady."""
+
+    title: ClassVar[str] = "the mean of the training trajectories at the same time"
+    grid: Grid
+    means: Tensor
+    history: int
+
+    @classmethod
+    def fit(cls, data: Dataset, history: int) -> TrainingMean:
+        return cls(data.grid, _mean_trajectory(data), history)
+
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
+        first, known = history.shape[1], len(self.means)
+        if first + steps > known:
+            raise ValueError(
+                f"The training mean knows {known} frames and cannot predict {steps} steps after "
+                f"the first {first}. Ask for at most {known - first}."
+            )
+        means = self.means[first : first + steps].to(history)
+        return means.expand(len(history), *means.shape)
+
+
 @dataclass(frozen=True, eq=False)
-class Analogue:
+class Analogue(Baseline):
     """The mean answer of the training inputs that are most alike."""
 
     title: ClassVar[str] = "the mean answer of the most similar training inputs"
@@ -73,18 +186,14 @@ class Analogue:
         ]
         return cls(data.grid, inputs, answers, tried[errors.index(min(errors))])
 
-    def __call__(self, history: Trajectory) -> Field:
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
         apart = torch.cdist(history[:, -1].flatten(1), self.inputs.to(history))
         near = apart.topk(self.neighbours, largest=False).indices
-        return _means(self.answers.to(history), near)
-
-    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
-        """(b, 1, c, *space) → (b, steps, c, *space)"""
-        return _repeated(self(history), steps)
+        return _repeated(_means(self.answers.to(history), near), steps)
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
+class Regression(Baseline):
     """The least-squares map from the strongest patterns of the input to the answer."""
 
     title: ClassVar[str] = "linear regression on the principal components of the input"
@@ -112,15 +221,11 @@ class Regression:
             weights=weights.float(),
         )
 
-    def __call__(self, history: Trajectory) -> Field:
+    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
         given = history[:, -1].flatten(1) - self.mean_input.to(history)
         scores = given @ self.patterns.to(history)
         answer = self.mean_answer.to(history) + scores @ self.weights.to(history)
-        return answer.unflatten(1, history.shape[2:])
-
-    def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
-        """(b, 1, c, *space) → (b, steps, c, *space)"""
-        return _repeated(self(history), steps)
+        return _repeated(answer.unflatten(1, history.shape[2:]), steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +274,7 @@ class Library:
 
 
 @dataclass(frozen=True, eq=False)
-class NearestTrajectory:
+class NearestTrajectory(Baseline):
     """The future of the training trajectory that began most alike."""
 
     title: ClassVar[str] = "the future of the nearest training trajectory"
@@ -183,11 +288,7 @@ class NearestTrajectory:
         library = Library.of(data, history)
         return None if library is None else cls(data.grid, library, library.shown)
 
-    def __call__(self, history: Trajectory) -> Field:
-        return self.trajectory(history, 1)[:, 0]
-
     def trajectory(self, history: Trajectory, steps: int) -> Trajectory:
-        """(b, K, c, *space) from the first frame on → (b, steps, c, *space)"""
         features = self.library.features.to(history)
         answers = []
         for own in self.library.describe(history):
@@ -248,6 +349,14 @@ def _thinned(u: Tensor, most: int) -> Tensor:
     return flat[:, :: max(1, -(-flat.shape[1] // most)) | 1]
 
 
+def _mean_trajectory(data: Dataset) -> Tensor:
+    """The mean over the training part, read one trajectory at a time: (t, c, *space)."""
+    total = torch.zeros(data.shape[1:], dtype=torch.float64)
+    for sample in range(len(data.train)):
+        total += data.train.read([sample])[0]
+    return (total / max(1, len(data.train))).float()
+
+
 def _pairs(part: Part, most: int) -> tuple[Tensor, Tensor]:
     """Given and asked for, of evenly spaced samples: inputs (n, cells), answers (n, c, *space)."""
     frames = part.read(_spread(len(part), most).tolist())
@@ -255,6 +364,7 @@ def _pairs(part: Part, most: int) -> tuple[Tensor, Tensor]:
 
 
 def _spread(count: int, most: int) -> Tensor:
+    """At most so many of the numbers 0 … count − 1, spread evenly."""
     return torch.linspace(0, count - 1, min(count, most)).long()
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "NetworkSettings",
     "check_field",
     "check_halving",
+    "one_each",
 ]
 
 Activation = Literal["relu", "gelu", "silu", "tanh"]
@@ -36,6 +37,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu,
     "tanh": torch.tanh,
 }
+
+
+def one_each(value: int | tuple[int, ...], count: int) -> tuple[int, ...]:
+    """One number for all as one for each."""
+    return (value,) * count if isinstance(value, int) else value
 
 
 class NetworkSettings(Settings):
@@ -87,8 +93,7 @@ class FourierSettings(NetworkSettings):
         cls, modes: int | tuple[int, ...], info: ValidationInfo
     ) -> int | tuple[int, ...]:
         dims = info.data.get("dims", 1)
-        counts = (modes,) * dims if isinstance(modes, int) else modes
-        if len(counts) != dims or min(counts) < 1:
+        if len(one_each(modes, dims)) != dims or min(one_each(modes, dims)) < 1:
             raise ValueError(
                 f"modes should be at least 1, one number or one for each of {dims} axes, "
                 f"got {modes}."
@@ -97,7 +102,7 @@ class FourierSettings(NetworkSettings):
 
     @property
     def modes_per_axis(self) -> tuple[int, ...]:
-        return (self.modes,) * self.dims if isinstance(self.modes, int) else self.modes
+        return one_each(self.modes, self.dims)
 
     @property
     def pads(self) -> tuple[int, ...]:

@@ -221,13 +221,9 @@ def fit_past_frames(
         cells = u.flatten(2) if mask is None else u[:, :, mask]
         windows = cells[..., ::thin].unfold(0, history + 1, 1).movedim(1, 0).flatten(1, 2)
         gram, count = gram + windows.mT @ windows, count + windows.shape[1]
-    past, mixed = gram[:, :-1, :-1], gram[:, :-1, -1:]
-    size = past.diagonal(dim1=1, dim2=2).mean(dim=1).view(-1, 1, 1)
-    held = past + ridge * size * torch.eye(history, dtype=gram.dtype)
-    weights = torch.linalg.solve(held, mixed)
-    left = gram[:, -1:, -1:] - 2 * weights.mT @ mixed + weights.mT @ past @ weights
-    spread = (left.flatten().clamp_min(0) / count).sqrt()
-    return weights[..., 0].T.float(), spread.float()
+    size = gram[:, :-1, :-1].diagonal(dim1=1, dim2=2).mean(dim=1, keepdim=True)
+    weights, spread = _least_squares(gram, 1, ridge * size.expand(-1, history), count)
+    return weights[..., 0].T.float(), spread.flatten().float()
 
 
 def fit_scheme(part: Part, start: int = 0, ridge: float = 1e-8) -> tuple[Tensor, Tensor, Tensor]:
@@ -248,12 +244,21 @@ def fit_scheme(part: Part, start: int = 0, ridge: float = 1e-8) -> tuple[Tensor,
             taps, following = taps[:, inside], following[:, inside]
         both = torch.cat([taps, torch.ones_like(taps[:1]), following])
         gram, cells = gram + both @ both.T, cells + both.shape[1]
-    past, mixed = gram[:-channels, :-channels], gram[:-channels, -channels:]
-    weights = torch.linalg.solve(past + ridge * past.diagonal().diag(), mixed)
-    left = gram[-channels:, -channels:] - 2 * weights.T @ mixed + weights.T @ past @ weights
-    spread = (left.diagonal().clamp_min(0) / cells).sqrt()
+    weights, spread = _least_squares(gram, channels, ridge * gram.diagonal()[:-channels], cells)
     scheme = weights[:-1].T.unflatten(1, (channels, *[3] * len(boundary)))
     return scheme.float(), weights[-1].float(), spread.float()
+
+
+def _least_squares(gram: Tensor, targets: int, ridge: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Weights from the other columns of a Gram matrix to its last `targets`, and what they leave.
+
+    (…, n + targets, n + targets), ridge (…, n) → (…, n, targets) and the spread (…, targets).
+    """
+    past, mixed = gram[..., :-targets, :-targets], gram[..., :-targets, -targets:]
+    weights = torch.linalg.solve(past + torch.diag_embed(ridge), mixed)
+    own = gram[..., -targets:, -targets:]
+    left = own - 2 * weights.mT @ mixed + weights.mT @ past @ weights
+    return weights, (left.diagonal(dim1=-2, dim2=-1).clamp_min(0) / count).sqrt()
 
 
 def _trajectories_to_fit(part: Part, start: int) -> Iterator[tuple[Tensor, int, Tensor | None]]:

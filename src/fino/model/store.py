@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from dataclasses import asdict
@@ -26,6 +25,7 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_from_tensors
 
 import fino
+from fino.durable import read_bytes, write_whole
 from fino.grid import Grid
 from fino.model import MODELS
 from fino.model.emulator import Emulator, EmulatorSettings
@@ -70,7 +70,7 @@ def load(folder: str | Path) -> Emulator:
     if not folder.is_dir():
         raise ValueError(f"There is no model folder at {folder}. Expected {CONFIG} and {WEIGHTS}.")
     config = _read_config(folder / CONFIG)
-    weights = _read_bytes(folder / WEIGHTS)
+    weights = read_bytes(folder / WEIGHTS)
     if hashlib.sha256(weights).hexdigest() != config["weights_sha256"]:
         raise ValueError(
             f"{folder / WEIGHTS} is damaged: its SHA-256 differs from {CONFIG}. "
@@ -97,10 +97,7 @@ def write_folder(folder: str | Path, files: dict[str, bytes], *, overwrite: bool
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         for name, content in files.items():
-            with (fresh / name).open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            write_whole(fresh / name, content)
         fresh.chmod(0o755)
         if folder.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
@@ -138,7 +135,7 @@ def _config_bytes(config: dict[str, Any]) -> bytes:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    content = _read_bytes(path)
+    content = read_bytes(path)
     damaged = f"{path} is damaged or was edited: restore it or save the model again."
     try:
         config = json.loads(content)
@@ -154,10 +151,3 @@ def _read_config(path: Path) -> dict[str, Any]:
     if _config_bytes(config) != content:
         raise ValueError(damaged)
     return config
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}.") from None

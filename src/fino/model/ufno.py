@@ -25,7 +25,7 @@ from pydantic import ValidationInfo, field_validator
 from torch import nn
 
 from fino.locality import Locality
-from fino.model.convolution import Convolution, pad
+from fino.model.convolution import Convolution, Doubling, pad, stencil
 from fino.model.fno import PointwiseNetwork
 from fino.model.network import ACTIVATIONS, Activation, FourierSettings, check_field
 from fino.model.spectral import Pointwise, SpectralConvolution, crop_right, pad_right
@@ -36,9 +36,6 @@ __all__ = ["UFNO", "UFNOSettings"]
 
 #: The U-Net path halves the grid three times.
 STRIDE = 8
-
-_CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
 class UFNOSettings(FourierSettings):
@@ -120,19 +117,23 @@ class UPath(nn.Module):
         self.first = Halving(settings, refine=False)
         self.second = Halving(settings, refine=True)
         self.third = Halving(settings, refine=True)
-        self.from_third = Raising(width, width, boundary)
-        self.from_second = Raising(2 * width, width, boundary)
-        self.from_first = Raising(2 * width, width, boundary)
+        self.from_third = Doubling(width, width, boundary, taps=4)
+        self.from_second = Doubling(2 * width, width, boundary, taps=4)
+        self.from_first = Doubling(2 * width, width, boundary, taps=4)
         self.out = Convolution(2 * width, width, (1,) * dims, boundary)
 
     def forward(self, v: Field) -> Field:
         first = self.first(v)
         second = self.second(first)
         third = self.third(second)
-        up = torch.cat((second, self.from_third(third)), dim=1)
-        up = torch.cat((first, self.from_second(up)), dim=1)
-        up = torch.cat((v, self.from_first(up)), dim=1)
+        up = torch.cat((second, _raise(self.from_third, third)), dim=1)
+        up = torch.cat((first, _raise(self.from_second, up)), dim=1)
+        up = torch.cat((v, _raise(self.from_first, up)), dim=1)
         return self.out(up)
+
+
+def _raise(double: nn.Module, v: Field) -> Field:
+    return F.leaky_relu(double(v), 0.1)
 
 
 class Halving(nn.Module):
@@ -156,32 +157,6 @@ class Halving(nn.Module):
         for index, (layer, norm) in enumerate(zip(self.stencils, self.norms, strict=True)):
             assert isinstance(layer, Convolution)
             padded = pad(v, layer.radius, layer.boundary)
-            every = 2 if index == 0 else 1
-            v = _CONVOLVE[v.dim() - 2](padded, layer.weight, layer.bias, stride=every)
+            v = stencil(padded, layer.weight, layer.bias, stride=1 if index else 2)
             v = F.leaky_relu(norm(v), 0.1)
         return v
-
-
-class Raising(nn.Module):
-    """A transposed stencil of four cells that doubles the grid: (b, i, *n) → (b, o, *2n).
-
-    Ghost cells go in before and their images are cut off after, so that it knows the boundary.
-    """
-
-    def __init__(self, inputs: int, outputs: int, boundary: tuple[str, ...]) -> None:
-        super().__init__()
-        dims = len(boundary)
-        bound = (outputs * 4**dims) ** -0.5
-        self.boundary = boundary
-        self.weight = nn.Parameter(
-            torch.empty(inputs, outputs, *[4] * dims).uniform_(-bound, bound)
-        )
-        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
-
-    def forward(self, v: Field) -> Field:
-        dims = len(self.boundary)
-        padded = pad(v, (1,) * dims, self.boundary)
-        fine = _TRANSPOSED[dims](padded, self.weight, self.bias, stride=2, padding=1)
-        for axis, n in enumerate(v.shape[2:], start=2):
-            fine = fine.narrow(axis, 2, 2 * n)
-        return F.leaky_relu(fine, 0.1)

@@ -28,13 +28,12 @@ from pydantic import Field as Setting
 from torch import nn
 
 from fino.locality import Locality
-from fino.model.convolution import Convolution, channels_last
+from fino.model.convolution import Convolution, Doubling, channels_last
 from fino.model.network import ACTIVATIONS, Activation, NetworkSettings, check_field, check_halving
 from fino.shapes import Field
 
 __all__ = ["UNet", "UNetSettings", "batch_norm", "largest"]
 
-_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 _LARGEST = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _BATCH_NORM = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 
@@ -70,7 +69,7 @@ class UNet(nn.Module):
             TwoStencils(a, b, s) for a, b in zip(ends, widths[:-1], strict=False)
         )
         self.bottleneck = TwoStencils(ends[s.levels], widths[-1], s)
-        self.up = nn.ModuleList(Doubling(2 * w, w, s.dims) for w in widths[:-1])
+        self.up = nn.ModuleList(Doubling(2 * w, w, s.boundaries) for w in widths[:-1])
         self.decoder = nn.ModuleList(TwoStencils(2 * w, w, s) for w in widths[:-1])
         self.head = Convolution(s.width, s.outputs, (0,) * s.dims, s.boundaries)
 
@@ -117,21 +116,6 @@ class TwoStencils(nn.Module):
     def forward(self, u: Field) -> Field:
         u = self.activation(self.first_norm(self.first(u)))
         return self.activation(self.second_norm(self.second(u)))
-
-
-class Doubling(nn.Module):
-    """A matrix for each of the cells that a coarse cell becomes: (b, i, *n) → (b, o, *2n)."""
-
-    def __init__(self, inputs: int, outputs: int, dims: int) -> None:
-        super().__init__()
-        bound = (outputs * 2**dims) ** -0.5
-        self.weight = nn.Parameter(
-            torch.empty(inputs, outputs, *[2] * dims).uniform_(-bound, bound)
-        )
-        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
-
-    def forward(self, u: Field) -> Field:
-        return _TRANSPOSED[u.dim() - 2](u, self.weight, self.bias, stride=2)
 
 
 def largest(u: Field) -> Field:

@@ -11,7 +11,7 @@ sees the same numbers in one process or in many, in one session or after a resta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -26,6 +26,7 @@ from fino.given import Given
 from fino.grid import Grid
 from fino.locality import Locality
 from fino.model.emulator import Emulator
+from fino.model.network import one_each
 from fino.shapes import Trajectory
 from fino.streams import numpy_stream, torch_stream
 from fino.training.settings import TrainingSettings
@@ -79,7 +80,8 @@ def draw_batch(
         starts = starts % (own - first - length + 1)
     starts = starts + first if settings.windows == "random" else np.full_like(starts, first)
     pairs = list(zip(samples.tolist(), starts.tolist(), strict=True))
-    given, future = join(part.window([i], at, emulator.history, horizon) for i, at in pairs)
+    cut = [part.window([i], at, emulator.history, horizon) for i, at in pairs]
+    given, future = Given.join([given for given, _ in cut]), torch.cat([ahead for _, ahead in cut])
     if settings.augment:
         given, future = augment(given, future, part.data.card, seed, step)
     if settings.noise:
@@ -89,7 +91,9 @@ def draw_batch(
     inner: tuple[slice, ...] = ()
     if settings.crop is not None:
         given = replace(given, positions=emulator.positions())
-        crop = _crop(emulator, part.data.grid, settings, step, horizon)
+        grid, locality = part.data.grid, emulator.locality
+        sizes = crop_sizes(settings.crop, grid, locality)
+        crop = draw_crop(sizes, grid, locality, horizon, seed, step)
         given, future, inner = given.cut(crop.cut), crop.cut(future), crop.inner
     chosen = pairs[rows]
     return Batch(
@@ -99,14 +103,6 @@ def draw_batch(
         tuple(start for _, start in chosen),
         inner,
     )
-
-
-def _crop(
-    emulator: Emulator, grid: Grid, settings: TrainingSettings, step: int, horizon: int
-) -> Crop:
-    assert settings.crop is not None
-    sizes = crop_sizes(settings.crop, grid, emulator.locality)
-    return draw_crop(sizes, grid, emulator.locality, horizon, settings.seed, step)
 
 
 def windows(
@@ -142,12 +138,6 @@ def _order(seed: int, times_through: int, samples: int) -> np.ndarray:
     order = numpy_stream(seed, "window order", times_through).permutation(samples)
     order.setflags(write=False)
     return order
-
-
-def join(windows: Iterable[tuple[Given, Trajectory]]) -> tuple[Given, Trajectory]:
-    """Several windows as one batch."""
-    givens, futures = zip(*windows, strict=True)
-    return Given.join(givens), torch.cat(futures)
 
 
 def augment(
@@ -202,19 +192,12 @@ class Move:
             u = u.transpose(-2, -1)
         return self.scalars(u, directions, channel)
 
-    def state(self, u: Tensor, directions: Directions) -> Tensor:
-        """Frames of one trajectory: (t, c, *space)."""
-        u = self.fields(u, directions, 1)
-        return -u if self.negated else u
-
-    def beside(self, u: Tensor, kind: str, directions: Directions) -> Tensor:
-        """One trajectory's share of what is given beside the history."""
-        channel = CHANNEL.get(kind, 1) - 1
-        if kind in ("parameters", "signals"):
-            u = self.scalars(u, directions, channel)
-        else:
-            u = self.fields(u, directions, channel)
-        return -u if self.negated and kind in ("forcing", "signals") else u
+    def apply(self, u: Tensor, kind: str, directions: Directions) -> Tensor:
+        """One trajectory's share of the frames (t, c, *space) or of what is given beside them."""
+        channel = 1 if kind == "history" else CHANNEL.get(kind, 1) - 1
+        move = self.scalars if kind in ("parameters", "signals") else self.fields
+        u = move(u, directions, channel)
+        return -u if self.negated and kind in ("history", "forcing", "signals") else u
 
     def scalars(self, u: Tensor, directions: Directions, channel: int) -> Tensor:
         """What points along an axis: turned by a mirror, exchanged by a swap."""
@@ -236,18 +219,19 @@ def move_each(
     given: Given, future: Trajectory, card: Card, moves: Sequence[Move]
 ) -> tuple[Given, Trajectory]:
     """Each trajectory of a batch moved by a symmetry of its own, with all that is given."""
-    window = torch.cat([given.history, future], dim=1)
-    window = torch.stack(
-        [move.state(u, card.directions) for u, move in zip(window, moves, strict=True)]
-    )
-    shown = given.history.shape[1]
-    found = {"history": window[:, :shown]}
-    for kind, values in given.beside.items():
-        if kind != "positions":
-            directions = tuple(card.turning.get(name) for name in card.given_names.get(kind, ()))
-            rows = zip(values, moves, strict=True)
-            found[kind] = torch.stack([move.beside(u, kind, directions) for u, move in rows])
-    return replace(given, **found), window[:, shown:]
+    shown, directions = given.history.shape[1], {"history": card.directions}
+    for kind, names in card.given_names.items():
+        directions[kind] = tuple(card.turning.get(name) for name in names)
+    window = {"history": torch.cat([given.history, future], dim=1), **given.beside}
+    moved = {
+        kind: torch.stack(
+            [m.apply(u, kind, directions.get(kind, ())) for u, m in zip(values, moves, strict=True)]
+        )
+        for kind, values in window.items()
+        if kind != "positions"
+    }
+    frames = moved.pop("history")
+    return replace(given, history=frames[:, :shown], **moved), frames[:, shown:]
 
 
 @dataclass(frozen=True)
@@ -277,7 +261,7 @@ def crop_sizes(crop: int | tuple[int, ...], grid: Grid, locality: Locality) -> t
             "This model sees the whole field (radius inf), so it cannot be trained on crops. "
             "Use a local model, or leave crop unset."
         )
-    sizes = (crop,) * grid.dims if isinstance(crop, int) else tuple(crop)
+    sizes = one_each(crop, grid.dims)
     if len(sizes) != grid.dims or min(sizes) < 1:
         raise ValueError(f"crop should be one size for each of {grid.dims} axes, got {crop}.")
     for size, stride in zip(sizes, locality.stride, strict=True):

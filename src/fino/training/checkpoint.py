@@ -19,7 +19,7 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_from_tensors
 from torch import Tensor
 
-from fino.durable import write_json, write_whole
+from fino.durable import read_bytes, write_json, write_whole
 from fino.training.loop import State
 from fino.training.schedule import Clock
 
@@ -61,7 +61,7 @@ def read_checkpoint(state: State, folder: Path) -> None:
     """Bring a fresh state to where the checkpoint left off, checking every byte."""
     facts = _facts(folder / _NAME)
     path = folder / facts["tensors"]
-    content = _bytes(path)
+    content = read_bytes(path)
     if hashlib.sha256(content).hexdigest() != facts["sha256"]:
         raise ValueError(f"{path} is damaged: its SHA-256 differs from {_NAME}. Restore the file.")
     groups: dict[str, dict[str, Tensor]] = {}
@@ -101,16 +101,9 @@ def _tensors(state: State) -> dict[str, Tensor]:
 
 def _facts(path: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(_bytes(path))
+        facts = json.loads(read_bytes(path))
     except ValueError:
         facts = None
     if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
         raise ValueError(f"{path} is not a fino checkpoint, or is damaged.")
     return facts
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}.") from None

@@ -111,7 +111,7 @@ def train(
         _average(state, settings.average)
 
         state.step += 1
-        state.loss = _smooth(state.loss, float(processes.mean(loss)))
+        state.loss = _smooth(state.loss, processes.total(loss.item()) / processes.world)
         share = _share(state, settings, steps, processes)
         validation, improved = None, False
         if int(share * often) > validations:

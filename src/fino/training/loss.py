@@ -128,14 +128,6 @@ def _inside(error: Field, inner: tuple[slice, ...]) -> Field:
     return error[(slice(None), slice(None), *inner)] if inner else error
 
 
-def full_trajectory_error(prediction: Trajectory, truth: Trajectory) -> Tensor:
-    """L_full of equation 15: the squared error over the whole window, averaged over the batch.
-
-    The frames that were given agree by construction and add nothing.
-    """
-    return (prediction - truth).square().sum() / prediction.shape[0]
-
-
 #: Trajectories that are rolled out together; many more would leave the cache.
 _AT_ONCE = 16
 
@@ -158,7 +150,7 @@ _SMALLEST = 1e-12
 
 @torch.no_grad()
 def validate(emulator: Emulator, given: Given, future: Trajectory) -> Validation:
-    """Roll out over the future (b, t, c, *space) and compare."""
+    """Roll out over the future (b, t, c, *space) and compare; frames that were given add nothing."""
     squares, relative = 0.0, []
     for start in range(0, len(future), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)

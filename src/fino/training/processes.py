@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 from fino.inference.process_group import is_launched, join_group
 from fino.training.guards import NotFinite
@@ -52,14 +52,6 @@ class Processes:
             means = together.split([g.numel() for g in gradients])
             for g, mean in zip(gradients, means, strict=True):
                 g.copy_(mean.view_as(g))
-
-    def mean(self, value: Tensor) -> Tensor:
-        """The average over all processes, without a gradient."""
-        value = value.detach().clone()
-        if self.world > 1:
-            dist.all_reduce(value)
-            value /= self.world
-        return value
 
     def from_first(self, value: float) -> float:
         """What the first process has, so that all take the same decision."""

@@ -157,8 +157,3 @@ class TrainingSettings(Settings):
     @property
     def has_budget(self) -> bool:
         return any((self.minutes, self.cpu_seconds, self.steps, self.epochs))
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether the run depends on no clock, so that two runs give the same weights."""
-        return self.minutes is None and self.cpu_seconds is None
