@@ -150,7 +150,7 @@ _SMALLEST = 1e-12
 
 @torch.no_grad()
 def validate(emulator: Emulator, given: Given, future: Trajectory) -> Validation:
-    """Roll out over the future (b, t, c, *space) and compare; frames that were given add nothing."""
+    """Roll out over the future (b, t, c, *space) and compare; what was given adds nothing."""
     squares, relative = 0.0, []
     for start in range(0, len(future), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)
