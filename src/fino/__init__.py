@@ -7,6 +7,7 @@ The plan of the house, downstairs first; every room imports only from rooms belo
     pde          the truth: problems and their solvers
     data         cards, files, splits, windows
     model        FINO, other published models, linear priors, baselines, rollout
+    trust        what training saw, and rollouts that leave it
     inference    fields larger than one device
     export       a trained step outside of Python
     training     the loop, and the runs that it leaves

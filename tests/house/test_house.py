@@ -19,6 +19,7 @@ ROOMS = [
     "pde",
     "data",
     "model",
+    "trust",
     "inference",
     "export",
     "training",

@@ -21,9 +21,11 @@ from fino.inference.boxes import Mesh
 from fino.inference.local import local_step
 from fino.inference.process_group import ProcessGroup, join_group
 from fino.inference.ranks import Decomposition, rollout_ranks
+from fino.locality import Locality
 from fino.model.build import build
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.model.fino import Fino
+from fino.trust.guards import Diverged
 
 STEPS = 100
 #: processes → (mesh, boundary, steps a halo, overlap, tile)
@@ -125,6 +127,33 @@ def die(group: ProcessGroup, folder: Path) -> None:
     rollout_ranks(group, emulator, history(emulator), 10**6, every=10**6, progress=kill)
 
 
+class Runaway:
+    """Multiplies every cell by a hundred a step: the largest overflows first."""
+
+    history, channels, locality = 1, 1, Locality((1,))
+    grid = Grid((32,), ((0.0, 1.0),), ("periodic",))
+
+    def __call__(self, history: torch.Tensor) -> torch.Tensor:
+        return 100 * history[:, -1]
+
+
+def runaway_start() -> torch.Tensor:
+    """The largest cell belongs to the second of two processes."""
+    return torch.where(torch.arange(32) == 20, 1.0, 1e-9).view(1, 1, 1, 32)
+
+
+def diverge(group: ProcessGroup, folder: Path) -> None:
+    """One process finds that the rollout runs away in the middle of a block of steps."""
+    step = local_step(Runaway(), (32,))
+    for overlap in (False, True):
+        cut = Decomposition(Mesh(step.domain, (2,)), 5, overlap)
+        try:
+            out = folder / f"out-{overlap}.npy"
+            rollout_ranks(group, Runaway(), runaway_start(), 30, cut, out=out, every=2)
+        except Diverged as stop:
+            (folder / f"{overlap}-{group.rank}").write_text(str(stop))
+
+
 def verb(folder: Path) -> None:
     """`fino rollout` on a saved model, from file to file."""
     rollout(folder / "model", steps=10, history=str(folder / "start.npy"), out=folder / "out.h5")
@@ -137,7 +166,8 @@ def work(task: str, folder: Path) -> int:
             verb(folder)
             return 0
         with join_group("gloo") as group:
-            {"compute": compute, "condition": condition, "die": die}[task](group, folder)
+            tasks = {"compute": compute, "condition": condition, "die": die, "diverge": diverge}
+            tasks[task](group, folder)
     except (ValueError, OSError) as error:
         sys.stderr.write(f"fino: {error}\n")
         return 2

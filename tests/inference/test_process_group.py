@@ -59,6 +59,20 @@ def test_two_ranks_are_one_with_all_that_a_model_may_be_given(tmp_path: Path) ->
     torch.testing.assert_close(joint, whole, rtol=1e-12, atol=1e-12)
 
 
+def test_processes_stop_together_where_one_of_them_diverges(tmp_path: Path) -> None:
+    done = run([rank_worker.__file__, "diverge", str(tmp_path), "2"])
+    assert done.returncode == 0, done.stderr
+    for overlap in (False, True):
+        kept = tmp_path / f"out-{overlap}-first-9.npy"
+        for rank in range(2):
+            assert (tmp_path / f"{overlap}-{rank}").read_text() == (
+                "The rollout diverged in step 20 of 30: channel 0 is inf at cell (20) of sample 0. "
+                f"The 9 frames kept before it are in {kept}."
+            )
+        whole = rollout(rank_worker.Runaway(), rank_worker.runaway_start(), 19)[:, 1::2]
+        np.testing.assert_array_equal(np.load(kept), whole)
+
+
 def test_the_verb_shares_the_work_and_one_process_speaks(tmp_path: Path) -> None:
     model = rank_worker.model(2, "periodic")
     history = rank_worker.history(model)[0]

@@ -1,93 +1,60 @@
-"""Untrained emulators of any shape, with every number drawn at random, and what they are given."""
+"""A small model whose rollouts neither blow up nor die, for any grid and history."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
+import pytest
 import torch
 
-from fino.given import Given
-from fino.grid import Grid, boundary_per_axis
-from fino.model import MODELS
-from fino.model.conditioning import ConditioningSettings
+from fino.grid import Grid
 from fino.model.emulator import Emulator, EmulatorSettings
-
-#: Everything that a step can be given beside the history.
-EVERYTHING = {
-    "parameters": ("nu", "speed"),
-    "logs": (True, False),
-    "signals": ("tide",),
-    "known": ("depth",),
-    "forcing": ("wind",),
-    "walls": "neumann",
-}
+from fino.model.fino import Fino
 
 
-def little_model(
-    name="fino",
-    points=(12, 8),
-    boundary="periodic",
-    fields=("u",),
-    history=2,
-    predict="stencil",
-    coordinates=False,
-    edges=True,
-    beside=None,
-    seed=0,
-    **settings,
-) -> Emulator:
-    """A model whose scalings, priors and weights are all random, and tame over many steps."""
-    grid = Grid(points, ((0.0, 1.0),) * len(points), boundary_per_axis(boundary, len(points)))
-    given = ConditioningSettings(**(beside or {}))
-    shape = EmulatorSettings(
-        model=name,
-        fields=fields,
-        history=history,
-        predict=predict,
-        coordinates=coordinates,
-        edges=edges,
-        given=given,
-    )
-    if given.condition == "film":
-        settings["parameters"] = given.scalars
-    torch.manual_seed(seed)
-    network = MODELS[name](
-        dims=grid.dims,
-        inputs=shape.inputs(grid),
-        outputs=len(fields),
-        boundary=grid.boundary,
-        **settings,
-    )
-    model = Emulator(network, shape, grid).eval()
-    for key, value in model.state_dict().items():
-        if key.endswith("std"):
-            value.uniform_(0.5, 1.5)
-        elif not key.startswith("network"):
-            value.uniform_(-0.3, 0.3)
-        elif ".film." in key or ".embed." in key:
-            value.mul_(2.0)
-    model.output_std.mul_(0.1)
-    return model
+@pytest.fixture(scope="session")
+def make_model() -> Callable[..., Emulator]:
+    def make(
+        points: tuple[int, ...],
+        boundary: str | tuple[str, ...] = "periodic",
+        *,
+        history: int = 2,
+        channels: int = 1,
+        positions: bool = False,
+        dtype: torch.dtype = torch.float64,
+        predict: str = "increment",
+        **settings: object,
+    ) -> Emulator:
+        torch.manual_seed(len(points))
+        grid = Grid(points, ((0.0, 1.0),) * len(points), boundary)  # type: ignore[arg-type]
+        shown = EmulatorSettings(
+            model="fino",
+            fields=tuple("uvw"[:channels]),
+            history=history,
+            predict=predict,  # type: ignore[arg-type]
+            coordinates=positions,
+            edges=positions,
+        )
+        network = Fino(
+            **{"width": 3, "levels": 1, "activation": "gelu", **settings},  # type: ignore[arg-type]
+            dims=grid.dims,
+            inputs=shown.inputs(grid),
+            outputs=channels,
+            boundary=grid.boundary,
+        )
+        model = Emulator(network, shown, grid).to(dtype).eval()
+        model.output_std.fill_(0.1)
+        if predict == "linear":
+            model.prior.weight.copy_(torch.linspace(0.1, 1, history).unsqueeze(1) / history)
+        return model
+
+    return make
 
 
-def little_given(model: Emulator, space=None, batch=1, seed=1) -> Given:
-    """A start of a batch of trajectories with everything that the model takes, for two steps."""
-    draw = torch.Generator().manual_seed(seed)
-    space = tuple(space or model.grid.points)
-    s, b = model.settings.given, batch
+@pytest.fixture(scope="session")
+def make_history() -> Callable[..., torch.Tensor]:
+    def make(model: Emulator, samples: int | None = None, seed: int = 0) -> torch.Tensor:
+        stream = torch.Generator().manual_seed(seed)
+        lead = () if samples is None else (samples,)
+        size = (*lead, model.history, model.channels, *model.grid.points)
+        return torch.randn(size, generator=stream, dtype=model.input_std.dtype)
 
-    def field(*shape):
-        return torch.randn(*shape, generator=draw)
-
-    found = {}
-    if s.parameters:
-        found["parameters"] = torch.rand(b, len(s.parameters), generator=draw) + 0.5
-    if s.signals:
-        found["signals"] = field(b, 2, len(s.signals))
-    if s.known:
-        found["known"] = field(b, len(s.known), *space)
-    if s.forcing:
-        found["forcing"] = field(b, 2, len(s.forcing), *space)
-    if s.walls:
-        found["mask"] = (torch.rand(b, 1, *space, generator=draw) > 0.3).float()
-    over = (-1, *[1] * len(space))
-    history = field(b, model.history, model.channels, *space) * model.input_std.view(over)
-    return Given(0.3 * history + model.input_mean.view(over), **found)
+    return make

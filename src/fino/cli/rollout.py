@@ -54,6 +54,7 @@ def rollout(
     from fino.inference.process_group import rank_and_size
     from fino.inference.ranks import rollout_launched
     from fino.machine import keep_freed_memory
+    from fino.trust.guards import Diverged
 
     if movie is not None and movie.suffix != ".gif":
         raise ValueError(f"a movie of a rollout should end in .gif, got '{movie.name}'.")
@@ -75,18 +76,19 @@ def rollout(
     quiet = json or rank > 0
     for number, line in enumerate([] if quiet else plan if why else plan[:2]):
         say(f"  {line}" if number else line)
-    with progress("rolling out", quiet=quiet) as show:
-        done: Any = rollout_launched(
-            model, start, steps, out=out, every=every, progress=show, **cut
-        )
+    try:
+        with progress("rolling out", quiet=quiet) as show:
+            done: Any = rollout_launched(
+                model, start, steps, out=out, every=every, progress=show, **cut
+            )
+    except Diverged as stop:
+        if rank == 0:
+            _write_movie(stop.frames, movie, model.grid.dims)
+        raise
     if done is None:
         return
     size = tuple(done.frames.shape)
-    if movie is not None:
-        from fino.report.movie import write_prediction_movie
-
-        alone = len(size) == model.grid.dims + 2
-        write_prediction_movie(done.frames if alone else done.frames[0], movie)
+    _write_movie(done.frames, movie, model.grid.dims)
     halo = {"halo_share": done.halo_share} if done.block else {}
     if json:
         facts = {"shape": size, "seconds": done.seconds, **halo, "plan": plan[1:]}
@@ -98,6 +100,14 @@ def rollout(
     for path in (out, movie):
         if path is not None:
             say(f"  {path}: {path.stat().st_size / 1e6:.1f} MB")
+
+
+def _write_movie(frames: Any, movie: Path | None, dims: int) -> None:
+    """The frames, or those of the first of a batch, as a GIF; none of a rollout without frames."""
+    if movie is not None and frames is not None and frames.shape[-dims - 2]:
+        from fino.report.movie import write_prediction_movie
+
+        write_prediction_movie(frames if frames.ndim == dims + 2 else frames[0], movie)
 
 
 def _plan(

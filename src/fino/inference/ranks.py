@@ -9,9 +9,10 @@ cost no message of their own.  Frames whose halo came with an earlier exchange a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,10 +28,22 @@ from fino.inference.boxes import HIGH, LOW, Box, Mesh, Region, choose_mesh, crop
 from fino.inference.local import LocalStep, find_model, like_weights, open_history
 from fino.inference.process_group import ProcessGroup, is_launched, join_group
 from fino.inference.rollout import rollout
-from fino.inference.store import MemoryStore, TrajectoryStore, as_array, create_store, read_frames
-from fino.inference.tiles import Progress, choose_steps_per_halo, compute
+from fino.inference.store import (
+    MemoryStore,
+    TrajectoryStore,
+    as_array,
+    create_store,
+    finish,
+    read_frames,
+)
+from fino.inference.tiles import Progress, choose_steps_per_halo, compute, until_divergence
+from fino.trust.guards import Diverged, Watch
 
 __all__ = ["Decomposition", "Share", "decompose", "rollout_launched", "rollout_ranks"]
+
+
+#: Later than any step.
+_NEVER = 2**62
 
 
 @dataclass(frozen=True)
@@ -144,17 +157,15 @@ def rollout_ranks(
     """
     step, store, alone = open_history(model, history)
     cut = decomposition or decompose(step, group.size, steps)
-    rank = _Rank(group, step, cut, store, tile)
+    rank = _Rank(group, step, cut, store, steps, tile)
     block = rank.halo.block
-    kept = (store.shape[0], steps // every, store.shape[2])
-    if out is None:
-        mine = torch.empty(*kept, *shape(block), dtype=store.dtype)
-        timing = rank.march(steps, MemoryStore(mine, _origin(block)), every, progress)
-        return Share(mine[0] if alone else mine, block, *timing)
-    whole, wait = (*kept, *store.shape[3:]), dist.barrier
-    with create_store(out, whole, store.dtype, alone=alone, rank=group.rank, wait=wait) as file:
-        timing = rank.march(steps, file, every, progress)
-    return Share(None, block, *timing)
+    space = shape(block) if out is None else store.shape[3:]
+    size = (store.shape[0], steps // every, store.shape[2], *space)
+    ways: Any = {"alone": alone, "every": every, "rank": group.rank, "wait": dist.barrier}
+    with create_store(out, size, store.dtype, **ways) as result:
+        own = replace(result, origin=_origin(block)) if isinstance(result, MemoryStore) else result
+        timing = rank.march(steps, own, every, progress)
+    return Share(finish(result, None, alone) if out is None else None, block, *timing)
 
 
 def _origin(box: Box) -> tuple[int, ...]:
@@ -170,9 +181,10 @@ class _Rank:
         step: LocalStep,
         cut: Decomposition,
         store: TrajectoryStore,
+        steps: int,
         tile: int | Sequence[int] | None = None,
     ) -> None:
-        self.step, self.cut = step, cut
+        self.group, self.step, self.cut = group, step, cut
         self.tile = step.domain.points if tile is None else per_axis(tile, step.domain.dims)
         width = step.locality.halo(cut.steps_per_halo)
         self.halo = Halo(cut.mesh, group.rank, width, group.lost)
@@ -180,7 +192,7 @@ class _Rank:
         last = range(store.shape[1] - step.history, store.shape[1])
         known = [read_frames(store, sample, last, self.halo.block) for sample in self.samples]
         self.recent = self.halo.room(like_weights(Given(torch.stack(known)), step.step).history)
-        self.waited = 0.0
+        self.waited, self.watch = 0.0, Watch(step.step, steps, step.domain.points)
 
     def march(
         self, steps: int, result: TrajectoryStore, every: int, progress: Progress | None
@@ -191,7 +203,10 @@ class _Rank:
             renewed = self._renew(self.recent, messenger)
             for start in range(0, steps, self.cut.steps_per_halo):
                 times = range(start, min(start + self.cut.steps_per_halo, steps))
-                frames = self._step(times, renewed)
+                frames, found = self._step(times, renewed)
+                if stop := self._agree(found):
+                    self._keep(frames[:, : stop.step - 1 - start], start, result, every)
+                    raise stop
                 if times.stop < steps:
                     renewed = self._renew(self._shift(frames), messenger)
                 self._keep(frames, start, result, every)
@@ -200,8 +215,8 @@ class _Rank:
             self._wait(renewed)
         return perf_counter() - begin, self.waited
 
-    def _step(self, times: range, renewed: Future[None] | None) -> Tensor:
-        """Some steps of the own block: (b, times, c, *block)."""
+    def _step(self, times: range, renewed: Future[None] | None) -> tuple[Tensor, Diverged | None]:
+        """Some steps of the own block, (b, times, c, *block), and where it diverges if it does."""
         block = self.halo.block
         size = (len(self.samples), len(times), self.recent.shape[2], *shape(block))
         frames = self.recent.new_empty(size)
@@ -210,12 +225,20 @@ class _Rank:
         if self.cut.overlap:
             width = self.step.locality.halo(len(times))
             inner, shell = self.cut.mesh.inner_and_shell(self.halo.rank, width)
-        self._compute(inner, times, frames)
+        found = self._compute(inner, times, frames)
         self._wait(renewed)
-        self._compute(shell, times, frames)
-        return frames
+        times = range(times.start, found.step - 1) if found else times
+        return frames, self._compute(shell, times, frames) or found
 
-    def _compute(self, boxes: Sequence[Box], times: range, frames: Tensor) -> None:
+    def _compute(self, boxes: Sequence[Box], times: range, frames: Tensor) -> Diverged | None:
+        try:
+            for _ in until_divergence(partial(self._march, boxes, frames), times):
+                pass
+        except Diverged as found:
+            return found
+        return None
+
+    def _march(self, boxes: Sequence[Box], frames: Tensor, times: range) -> Iterator[int]:
         window = MemoryStore(self.recent, _origin(self.halo.window))
         target = MemoryStore(frames, _origin(self.halo.block))
 
@@ -227,8 +250,22 @@ class _Rank:
 
         width = self.step.locality.halo(len(times))
         tiles = [tile for box in boxes for tile in self.step.domain.cut(box, self.tile, width)]
-        for _ in compute(self.step, tiles, self.samples, times, past, write, len(self.samples)):
-            pass
+        many = len(self.samples)
+        return compute(self.step, tiles, self.samples, times, past, write, many, self.watch)
+
+    def _agree(self, found: Diverged | None) -> Diverged | None:
+        """Where the rollout diverges first on any rank; the same answer on all of them."""
+        group, first = self.group, torch.tensor([found.step if found else _NEVER])
+        try:
+            first = first.to(self.recent.device)
+            dist.all_reduce(first, dist.ReduceOp.MIN)
+        except RuntimeError as error:
+            raise group.lost((group.rank + 1) % group.size, error) from None
+        if int(first) == _NEVER:
+            return None
+        told: list[Any] = [None] * group.size
+        dist.all_gather_object(told, found)
+        return next(one for one in told if one is not None and one.step == int(first))
 
     def _shift(self, frames: Tensor) -> Tensor:
         """Move on in time; returns the frames whose halo is still missing."""

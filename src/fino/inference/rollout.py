@@ -40,8 +40,8 @@ from fino.inference.store import (
 from fino.inference.tiles import BoxAt, Plan, Progress, Timeline, Work, choose_plan, march
 from fino.model.emulator import Emulator
 from fino.model.rollout import frames
-from fino.model.rollout import rollout as plain_rollout
 from fino.shapes import Trajectory
+from fino.trust.guards import Watch
 
 __all__ = ["Update", "changed", "light_cone", "rollout", "update"]
 
@@ -93,8 +93,6 @@ def rollout(
     if every < 1 or every > max(1, steps):
         raise ValueError(f"every should be between 1 and the {steps} steps, got {every}.")
     if tile is None and region is None:
-        if out is None and every == 1 and progress is None and isinstance(history, torch.Tensor):
-            return plain_rollout(model, history, steps)
         return _rollout_whole(model, history, steps, out, every, progress)
     step, store, alone = open_history(model, history)
     samples, _, channels, *points = store.shape
@@ -106,14 +104,14 @@ def rollout(
     box_at = None if region is None else _cone(step, box, steps)
     with ExitStack() as stack:
         kept = (samples, steps // every, channels, *shape(box))
-        result = stack.enter_context(create_store(out, kept, store.dtype, alone=alone))
+        result = stack.enter_context(create_store(out, kept, store.dtype, alone=alone, every=every))
         if region is None and every == 1:
             timeline = Timeline(store, result)
         else:
             ring = (samples, step.history + plan.steps_per_halo, channels, *points)
             recent = stack.enter_context(create_store(out, ring, store.dtype, scratch=True))
             timeline = Timeline(store, recent, result, box, every)
-        march(step, timeline, steps, plan, box_at, progress)
+        march(step, timeline, steps, plan, box_at, progress, Watch(model, steps, points))
     return finish(result, out, alone)
 
 
@@ -186,14 +184,20 @@ def _rollout_whole(
     given = replace(given, history=recent) if isinstance(given, Given) else Given(recent)
     given = like_weights(given, model)
     kept = (samples, steps // every, *store.shape[2:])
-    with create_store(out, kept, store.dtype, alone=alone) as result, torch.no_grad():
+    watch, places = Watch(model, steps, store.shape[3:]), [(i, whole) for i in range(samples)]
+    room = create_store(out, kept, store.dtype, alone=alone, every=every)
+    with room as result, torch.no_grad():
         for time, frame in enumerate(frames(model, given, steps), start=1):
+            watch(frame, time - 1, places)
             if time % every == 0:
                 for sample in range(samples):
                     result.write(sample, time // every - 1, whole, frame[sample])
             if progress:
                 progress(time / steps)
-    return finish(result, out, alone)
+    done = finish(result, out, alone)
+    if isinstance(done, Tensor) and isinstance(history, Tensor):
+        return done.to(history.device)
+    return done
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +242,8 @@ def update(
     with create_store(out, old.shape, old.dtype, alone=alone) as result:
         _copy(old, result, step.domain.cut(step.domain.whole, size, (0,) * dims))
         timeline = Timeline(store, result)
-        work = march(step, timeline, old.shape[1], Plan(size), box_at, progress)
+        watch = Watch(model, old.shape[1], points)
+        work = march(step, timeline, old.shape[1], Plan(size), box_at, progress, watch)
     return Update(work.computed, work.undivided, finish(result, out, alone))
 
 

@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +31,7 @@ from fino.durable import replace
 from fino.grid import Grid
 from fino.inference.boxes import Box, Slices, shape, unwrap
 from fino.shapes import Trajectory
+from fino.trust.guards import Diverged
 
 __all__ = [
     "MemoryStore",
@@ -225,6 +227,7 @@ def create_store(
     *,
     alone: bool = False,
     scratch: bool = False,
+    every: int = 1,
     rank: int = 0,
     wait: Callable[[], Any] = lambda: None,
 ) -> Iterator[TrajectoryStore]:
@@ -232,10 +235,18 @@ def create_store(
 
     The file gets its name when nothing went wrong; `alone` leaves out the batch in it.
     `scratch` is room for a while, beside the file.  Several processes fill one file if each says
-    its `rank` and how to `wait` for the others.
+    its `rank` and how to `wait` for the others.  Of a rollout that diverged, the frames before
+    that are kept, every n-th as `every` says, in a file whose name says how many there are.
     """
     if target is None:
-        yield MemoryStore(torch.empty(tuple(shape), dtype=dtype))
+        memory = MemoryStore(torch.empty(tuple(shape), dtype=dtype))
+        try:
+            yield memory
+        except Diverged as stop:
+            count = (stop.step - 1) // every
+            if not scratch:
+                stop.keep(memory.frames[0, :count] if alone else memory.frames[:, :count], count)
+            raise
         return
     target = Path(target)
     if target.suffix not in (".npy", *_HDF5):
@@ -253,9 +264,29 @@ def create_store(
         wait()
         if rank == 0 and not scratch:
             replace(part, target)
+    except Diverged as stop:
+        count = (stop.step - 1) // every
+        if not scratch:
+            wait()
+            kept = target.with_name(f"{target.stem}-first-{count}{target.suffix}")
+            if rank == 0:
+                _shorten(part, kept, shape, count, alone)
+            wait()
+            stop.keep(as_array(kept), count, kept)
+        raise
     finally:
         if rank == 0:
             part.unlink(missing_ok=True)
+
+
+def _shorten(part: Path, kept: Path, shape: Sequence[int], count: int, alone: bool) -> None:
+    """Copy the first so many frames of each sample to a file of their own."""
+    old, _ = _open_file(part, len(shape) - 3, "result")
+    size = (shape[0], count, *shape[2:])
+    with create_store(kept, size, old.dtype, alone=alone) as new:
+        whole = tuple((0, n) for n in shape[3:])
+        for sample, time in product(range(shape[0]), range(count)):
+            new.write(sample, time, whole, old.read(sample, time, whole))
 
 
 def _allocate(path: Path, shape: Sequence[int], dtype: torch.dtype) -> None:

@@ -21,6 +21,7 @@ from fino.inference.boxes import Box, cells, crop, intersect
 from fino.inference.local import LocalStep, Past, local_network
 from fino.inference.store import MemoryStore, TrajectoryStore, read_frames
 from fino.shapes import Field, expect
+from fino.trust.guards import Diverged
 
 __all__ = [
     "BATCH_CELLS",
@@ -35,6 +36,7 @@ __all__ = [
     "choose_steps_per_halo",
     "compute",
     "march",
+    "until_divergence",
 ]
 
 #: A halo of several steps may make the largest window so many times that of one step.
@@ -48,6 +50,8 @@ BATCH_CELLS = 2**16
 BoxAt = Callable[[int], Box]
 #: Takes the tile of a sample at a time: (sample, time, box, (c, *box)).
 Write = Callable[[int, int, Box, Tensor], None]
+#: Looks at the tiles (n, c, *box) of a time before they are written: (frames, time, places).
+Look = Callable[[Tensor, int, Sequence[tuple[int, Box]]], None]
 Progress = Callable[[float], None]
 
 
@@ -170,11 +174,13 @@ def march(
     plan: Plan,
     box_at: BoxAt | None = None,
     progress: Progress | None = None,
+    look: Look | None = None,
 ) -> Work:
     """Compute the frames 0 … steps − 1 into the timeline.
 
     That is the whole domain at every time, or a box that changes with time: the light cone of a
-    region narrows towards it, that of an edit widens.
+    region narrows towards it, that of an edit widens.  If `look` finds that the rollout diverged,
+    every frame before that is complete.
     """
     domain, count = step.domain, plan.steps_per_halo
     samples = range(timeline.history.shape[0])
@@ -184,22 +190,39 @@ def march(
         box = box_at(times[-1]) if box_at else domain.whole
         return domain.cut(box, plan.tile, step.locality.halo(len(times)))
 
+    def march_block(times: range) -> Iterator[int]:
+        def past(sample: int, window: Box) -> Tensor:
+            return timeline.past(sample, times.start, step.history, window)
+
+        def write(sample: int, time: int, box: Box, values: Tensor) -> None:
+            needed = times.stop < steps and time >= times.stop - step.history
+            timeline.write(sample, time, box, values, needed)
+
+        return compute(step, tiles(times), samples, times, past, write, plan.batch, look)
+
     total = sum(count_computed(step, tiles(times), len(times)) for times in blocks)
     done = 0
     for times in blocks:
-
-        def past(sample: int, window: Box, times: range = times) -> Tensor:
-            return timeline.past(sample, times.start, step.history, window)
-
-        def write(sample: int, time: int, box: Box, values: Tensor, end: int = times.stop) -> None:
-            needed = end < steps and time >= end - step.history
-            timeline.write(sample, time, box, values, needed)
-
-        for computed in compute(step, tiles(times), samples, times, past, write, plan.batch):
+        for computed in until_divergence(march_block, times):
             done += computed
             if progress:
                 progress(done / (total * len(samples)))
     return Work(total, steps * cells(domain.whole))
+
+
+def until_divergence(march_block: Callable[[range], Iterator[int]], times: range) -> Iterator[int]:
+    """Compute a block of steps; if it diverges, all tiles up to the step before, then stop.
+
+    The tiles of a block are computed one after another, so that the first that is found to
+    diverge need not be the first in time, and others are not there yet.
+    """
+    try:
+        yield from march_block(times)
+    except Diverged as found:
+        before = range(times.start, found.step - 1)
+        for _ in until_divergence(march_block, before) if before else ():
+            pass
+        raise
 
 
 @torch.no_grad()
@@ -211,6 +234,7 @@ def compute(
     past: Past,
     write: Write,
     batch: int = 1,
+    look: Look | None = None,
 ) -> Iterator[int]:
     """Read the windows of tiles, take some steps, write the tiles of every frame.
 
@@ -225,6 +249,8 @@ def compute(
             group = pairs[first : first + batch]
             given = step.given(group, steps, past, times.start)
             for time, frames in zip(times, step.frames(given, group[0][1], steps), strict=True):
+                if look:
+                    look(frames, time, group)
                 for (sample, box), values in zip(group, frames, strict=True):
                     write(sample, time, box, values)
             yield count_computed(step, [box for _, box in group], steps)
