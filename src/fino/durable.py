@@ -6,7 +6,9 @@ file or the new one, never half of one.
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +18,7 @@ from typing import Any
 __all__ = [
     "flush",
     "hold_alone",
+    "plain",
     "read_bytes",
     "replace",
     "whole_file",
@@ -70,6 +73,25 @@ def read_bytes(path: Path) -> bytes:
 def write_json(target: Path, content: Any) -> None:
     """The same for what JSON can say, and for paths as text."""
     write_whole(target, (json.dumps(content, indent=1, default=str) + "\n").encode())
+
+
+def plain(value: Any) -> Any:
+    """The same content in the types that JSON knows; numbers that are not finite become None."""
+    if dataclasses.is_dataclass(value):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {_key(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):  # of numpy or torch
+        value = value.tolist()
+    if isinstance(value, complex):
+        value = [value.real, value.imag]
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _key(key: Any) -> str:
+    return ",".join(map(_key, key)) if isinstance(key, tuple) else str(key)
 
 
 @contextmanager

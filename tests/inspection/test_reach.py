@@ -9,7 +9,7 @@ import pytest
 
 import fino
 from fino.inspection.reach import reach
-from fino.report.inspection_words import describe_reach
+from fino.report.words import describe_reach
 
 
 def advection(stride_time: int = 5) -> fino.data.dataset.Dataset:

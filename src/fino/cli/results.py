@@ -233,7 +233,7 @@ def inspect(
         for line in section.lines:
             say(line.replace("[", "\\["))
         for part in section.tables:
-            table(part.title, part.columns, part.rows)
+            show_table(part)
         say()
     if kept is not None:
         say(f"Numbers and pictures are in {kept}. Next: fino report {model}")

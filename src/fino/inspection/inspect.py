@@ -6,17 +6,15 @@ gates and its stability are measured too.  A run knows its data.
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from fino.data.dataset import Dataset
+from fino.durable import plain
 from fino.inspection.amplification import Amplification, step_amplification
 from fino.inspection.growth import over_space
 from fino.inspection.layers import (
@@ -90,7 +88,7 @@ class Inspection:
 
     def to_dict(self) -> dict[str, Any]:
         """The same for a machine: numbers in plain JSON types."""
-        content: dict[str, Any] = _plain(self)
+        content: dict[str, Any] = plain(self)
         content["predict"] = self.prior.kind
         content["base"] = {"predict": self.prior.kind, **content.pop("prior")}
         if self.stability is not None:
@@ -136,14 +134,14 @@ def inspect(
         notes["stability"] = "steady"
     elif opened is None:
         notes["stability"] = "no data"
-        state = emulator.input_mean.detach().clone()
-        factors = step_amplification(emulator, state, emulator.grid.points)
-        if factors is None:
-            notes["amplification"] = "not equivariant"
     else:
         largest = {gate.block: (gate.largest, gate.sensitivity) for gate in gates}
         stable = stability(emulator, opened, plan, largest, progress)
-        factors = stable.amplification
+    if not emulator.settings.steady:
+        points = (emulator if opened is None else opened).grid.points
+        factors = step_amplification(emulator, emulator.input_mean.detach().clone(), points)
+        if factors is None:
+            notes["amplification"] = "not equivariant"
     return Inspection(
         model=emulator.settings.model,
         parameters=emulator.parameters_count,
@@ -194,22 +192,3 @@ def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _plain(value: Any) -> Any:
-    """The same content in types that `json` writes; infinities and NaN become None."""
-    if dataclasses.is_dataclass(value):
-        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {_key(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, complex):
-        value = [value.real, value.imag]
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _key(key: Any) -> str:
-    return ",".join(map(_key, key)) if isinstance(key, tuple) else str(key)

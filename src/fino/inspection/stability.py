@@ -27,7 +27,7 @@ from torch import Tensor
 
 from fino.data.dataset import Dataset, Part
 from fino.given import Given
-from fino.inspection.amplification import Amplification, step_amplification
+from fino.inspection.amplification import Amplification
 from fino.inspection.growth import BufferStep, growth_of_errors, lipschitz, over_space, size
 from fino.inspection.operator_norm import Gates, LayerBound, layer_bound
 from fino.inspection.true_step import true_step
@@ -130,7 +130,6 @@ class Stability:
     single_steps: int
     layers: LayerBound | None = None
     true_constant: float | None = None
-    amplification: Amplification | None = None
     true_amplification: Amplification | None = None
     notes: dict[str, str] = field(default_factory=dict)
 
@@ -185,23 +184,18 @@ def stability(
 def _where_known(
     emulator: Emulator, data: Dataset, frames: Field, directions: Field, gates: Gates
 ) -> dict[str, Any]:
-    """The parts that need a known solver, a known network or a step that commutes with shifts."""
+    """The parts that need a known solver or a known network."""
     notes: dict[str, str] = {}
     known, why = true_step(data, emulator.input_std.detach())
     if known is None:
         notes["true_constant"] = why
-    state = emulator.input_mean.detach().clone()
-    factors = step_amplification(emulator, state, data.grid.points)
-    if factors is None:
-        notes["amplification"] = "not equivariant"
     layers = layer_bound(emulator, gates)
     if layers is None:
         notes["layers"] = "unknown network"
     return {
         "layers": layers,
         "true_constant": None if known is None else known.stretch(frames, directions),
-        "amplification": factors,
-        "true_amplification": None if known is None else known.amplification(state),
+        "true_amplification": None if known is None else known.amplification(emulator.input_mean),
         "notes": notes,
     }
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from fino.durable import write_whole
+from fino.durable import plain, write_whole
 from fino.metrics import METRICS, metric_named
 from fino.metrics.pdebench import from_batches, of_batch
 from fino.shapes import Trajectory
@@ -102,6 +102,12 @@ class Scores:
         command = re.sub(r"(?<![^\s='\"])/(?:[^\s/'\"]+/)*(?=[^\s/'\"])", "", self.command)
         return replace(self, data={**self.data, "path": None}, command=command)
 
+    def best_baseline(self, metric: str) -> str | None:
+        """The name of the baseline that does best by a metric; None where there is none."""
+        sign = -1 if metric_named(metric).higher_is_better else 1
+        known = {b: sign * s[metric].value for b, s in self.baselines.items() if metric in s}
+        return min(known, key=lambda name: known[name]) if known else None
+
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Columns and rows: every metric with its interval, beside the best baseline."""
         columns = ["metric", self.model.get("name", "model"), "95 % interval", "best baseline", ""]
@@ -109,9 +115,7 @@ class Scores:
         for name in (n for n in METRICS if n in self.metrics):
             score = self.metrics[name]
             between = "–" if score.low is None else f"{score.low:.3g} – {score.high:.3g}"
-            pick = max if METRICS[name].higher_is_better else min
-            baselines = {b: s[name].value for b, s in self.baselines.items() if name in s}
-            best = pick(baselines, key=lambda b: baselines[b]) if baselines else None
+            best = self.best_baseline(name)
             beside = [self.baselines[best][name].short, best] if best else ["–", ""]
             rows.append([name, score.short, between, *beside])
         return columns, rows
@@ -125,7 +129,7 @@ class Scores:
         )
 
     def to_json(self) -> str:
-        content = {"format": _FORMAT, **_finite(asdict(self))}
+        content = {"format": _FORMAT, **plain(self)}
         return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def save(self, path: str | Path) -> Path:
@@ -160,6 +164,11 @@ class Scores:
         try:
             metrics = _scores(content.pop("metrics"))
             baselines = {name: _scores(found) for name, found in content.pop("baselines").items()}
+            verdict = content["verdict"]
+            if "value" not in verdict:  # the first scores did not repeat it there
+                verdict["value"] = metrics[verdict["metric"]].value
+            for block in (verdict, *verdict["baselines"].values()):
+                block["value"] = _number(block["value"])
             return cls(metrics=metrics, baselines=baselines, **content)
         except (KeyError, TypeError, AttributeError):
             raise ValueError(
@@ -192,21 +201,14 @@ def score(
 def _scores(content: dict[str, Any]) -> dict[str, Score]:
     return {
         name: Score(
-            math.inf if entry["value"] is None else entry["value"],
+            _number(entry["value"]),
             entry["low"],
             entry["high"],
-            {key: math.inf if v is None else v for key, v in entry["channels"].items()},
+            {key: _number(v) for key, v in entry["channels"].items()},
         )
         for name, entry in content.items()
     }
 
 
-def _finite(content: Any) -> Any:
-    """The same content with null for every number that JSON does not know."""
-    if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    if isinstance(content, float) and not math.isfinite(content):
-        return None
-    return content
+def _number(value: float | None) -> float:
+    return math.inf if value is None else value

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fino.evaluation.compare import Comparison
-from fino.report.look import INK, color_of, line_style, logarithmic, plotted
+from fino.report.look import INK, color_of, line_style, plotted
 
 __all__ = [
     "SweepPoint",
@@ -40,7 +40,11 @@ def error_over_time(
 
     `band` is the range that most of the model's samples lie in.
     """
-    with plotted(7.2, 3.9) as (figure, axes):
+    ends = (min(times), max(times))
+    with plotted(7.2, 3.9, "beside", xlabel="time", ylabel="nRMSE", xlim=ends, yscale="log") as (
+        figure,
+        axes,
+    ):
         if band is not None:
             low, high = (np.array(side, dtype=float) for side in band)
             axes.fill_between(times, low, high, color=color_of(0), alpha=0.15, linewidth=0)
@@ -48,10 +52,6 @@ def error_over_time(
             y = np.array(values, dtype=float)
             y[y <= 0] = np.nan
             axes.plot(times, y, label=name, **line_style(place))
-        axes.set_yscale("log")
-        logarithmic(axes, "y")
-        axes.set(xlabel="time", ylabel="nRMSE", xlim=(min(times), max(times)))
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         return figure
 
 
@@ -62,21 +62,25 @@ def error_over_parameter(
     trained: Sequence[float] | None,
 ) -> Figure:
     """The error of each trajectory against a parameter of it; the trained range is shaded."""
-    with plotted(6.4, 3.9) as (figure, axes):
+    labels = {"xlabel": name, "ylabel": "nRMSE", "xscale": _scale(values), "yscale": "log"}
+    with plotted(6.4, 3.9, **labels) as (figure, axes):
         if trained is not None:
             axes.axvspan(*trained, color=color_of(0), alpha=0.1, linewidth=0)
         axes.plot(values, np.array(errors, dtype=float), "o", markersize=5, color=color_of(0))
-        axes.set(xlabel=name, ylabel="nRMSE", yscale="log")
-        if min(values) > 0 and max(values) >= 10 * min(values):
-            axes.set_xscale("log")
-            logarithmic(axes, "x")
-        logarithmic(axes, "y")
         return figure
+
+
+def _scale(values: Sequence[float]) -> str:
+    return "log" if min(values) > 0 and max(values) >= 10 * min(values) else "linear"
 
 
 def spectra(wavenumbers: Sequence[int], series: Mapping[str, Sequence[float]]) -> Figure:
     """Energy at each wavenumber: the truth, the prediction, and the error between them."""
-    with plotted(7.2, 3.9) as (figure, axes):
+    across = "wavenumber (waves across the domain)"
+    with plotted(7.2, 3.9, "beside", xlabel=across, ylabel="energy", yscale="log") as (
+        figure,
+        axes,
+    ):
         k = np.array(wavenumbers, dtype=float)
         styles = {"truth": {"color": INK, "linewidth": 3.4, "alpha": 0.35}, "error": line_style(1)}
         for name, values in series.items():
@@ -84,22 +88,20 @@ def spectra(wavenumbers: Sequence[int], series: Mapping[str, Sequence[float]]) -
             energy[energy <= 0] = np.nan
             axes.plot(k, energy, label=name, **styles.get(name, line_style(0)))
         axes.set_xscale("symlog", linthresh=1.0, linscale=0.35)
-        axes.set_yscale("log")
         ticks = [t for t in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if t <= k.max()]
         axes.set_xticks(ticks, [str(t) for t in ticks])
         axes.set_xticks([], minor=True)
         shown = [v for values in series.values() for v in values if 0 < v < math.inf]
         if shown:
             axes.set_ylim(max(1e-14 * max(shown), 0.3 * min(shown)), 3 * max(shown))
-        logarithmic(axes, "y")
-        axes.set(xlabel="wavenumber (waves across the domain)", ylabel="energy", xlim=(0, k.max()))
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        axes.set_xlim(0, k.max())
         return figure
 
 
 def training_curve(records: Sequence[Mapping[str, Any]]) -> Figure:
     """Loss and validation error against the CPU-seconds that were spent."""
-    with plotted(7.2, 3.4) as (figure, axes):
+    labels = {"xlabel": "CPU-seconds", "ylabel": "error", "yscale": "log"}
+    with plotted(7.2, 3.4, "upper right", **labels) as (figure, axes):
         validated = "nrmse" if any(r.get("nrmse") is not None for r in records) else "validation"
         for place, (key, name) in enumerate(
             ((validated, "validation, nRMSE of the rollout"), ("loss", "training loss"))
@@ -115,12 +117,8 @@ def training_curve(records: Sequence[Mapping[str, Any]]) -> Figure:
                     style = {"linewidth": 2.0, "marker": "o" if len(points) < 40 else None}
                 x, y = zip(*points, strict=True)
                 axes.plot(x, y, color=color_of(place), label=name, markersize=3.5, **style)
-        axes.set_yscale("log")
         _mark_horizons(axes, records)
-        logarithmic(axes, "y")
-        axes.set(xlabel="CPU-seconds", ylabel="error")
         axes.xaxis.set_major_locator(MaxNLocator(6))
-        axes.legend(loc="upper right")
         return figure
 
 
@@ -144,7 +142,8 @@ def pareto(rows: Sequence[Mapping[str, Any]], labels: tuple[str, str]) -> Figure
     Each row has a `name`, a `cost`, an `error`, and optionally the `spread` of the error.
     """
     known = [r for r in rows if r.get("cost") and r.get("error")]
-    with plotted(6.4, 4.4) as (figure, axes):
+    named = dict(zip(("xlabel", "ylabel"), labels, strict=True))
+    with plotted(6.4, 4.4, xscale="log", yscale="log", **named) as (figure, axes):
         points = [(row["cost"], row["error"]) for row in known]
         best: list[tuple[float, float]] = []
         for cost, error in sorted(points):  # the cheapest first
@@ -157,10 +156,7 @@ def pareto(rows: Sequence[Mapping[str, Any]], labels: tuple[str, str]) -> Figure
             axes.errorbar(*at, yerr=spread, fmt="o", color=color_of(place), markersize=7)
             beside: dict[str, Any] = {"xytext": (8, 5), "textcoords": "offset points"}
             axes.annotate(row["name"], at, fontsize=9, **beside)
-        axes.set(xscale="log", yscale="log", xlabel=labels[0], ylabel=labels[1])
         axes.margins(0.18)
-        logarithmic(axes, "x")
-        logarithmic(axes, "y")
         return figure
 
 
@@ -200,8 +196,9 @@ def error_over_setting(setting: str, series: Mapping[str, Sequence[SweepPoint]])
     """
     values = list(dict.fromkeys(point.value for points in series.values() for point in points))
     numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-    wide = numeric and min(values) > 0 and max(values) >= 10 * min(values)
-    with plotted(6.4, 3.9) as (figure, axes):
+    scale = _scale(values) if numeric else "linear"
+    labels = {"xlabel": setting, "ylabel": "nRMSE", "xscale": scale, "yscale": "log"}
+    with plotted(6.4, 3.9, "beside", **labels) as (figure, axes):
         for place, (name, points) in enumerate(series.items()):
             alike: dict[Any, list[SweepPoint]] = {}
             for point in sorted(points, key=lambda point: values.index(point.value)):
@@ -215,14 +212,8 @@ def error_over_setting(setting: str, series: Mapping[str, Sequence[SweepPoint]])
                 low, high = found[0].low, found[0].high
                 if len(found) == 1 and low is not None and high is not None:
                     axes.vlines(x, low, high, alpha=0.5, **style)
-        axes.set(xlabel=setting, ylabel="nRMSE", yscale="log")
-        if wide:
-            axes.set_xscale("log")
-            logarithmic(axes, "x")
         if not numeric or len(values) <= 8:
             axes.set_xticks(values if numeric else range(len(values)), [str(v) for v in values])
             axes.set_xticks([], minor=True)
-        logarithmic(axes, "y")
         axes.margins(x=0.08)
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         return figure

@@ -22,9 +22,15 @@ from fino.inspection.layers import GateReport, LayerReport, StrongStencil
 from fino.inspection.stability import Stability
 from fino.inspection.stencil import AXES
 from fino.report import look
-from fino.report.inspection_words import inspection_json, inspection_sections, strongest_stencils
+from fino.report.inspection_words import (
+    count_growing,
+    inspection_json,
+    inspection_sections,
+    name_wave,
+    strongest_stencils,
+    verdict,
+)
 from fino.report.look import ERROR_MAP, INK, color_of, drawn, line_style, plotted
-from fino.report.stability_words import count_growing, name_wave, verdict
 
 __all__ = ["inspection_section", "write_figures", "write_inspection"]
 
@@ -163,7 +169,8 @@ def _draw_bound(stable: Stability) -> Figure:
     bound = stable.bound
     steps = np.arange(1, len(bound.bound) + 1)
     ceiling = 1e3 * bound.spread
-    with plotted(6.4, 3.6) as (figure, axes):
+    labels = {"xlabel": "step K", "ylabel": "error / spread of each channel", "yscale": "log"}
+    with plotted(6.4, 3.6, "best", **labels) as (figure, axes):
         lines = [
             (bound.typical, "measured, mean"),
             (bound.measured, "measured, worst"),
@@ -175,18 +182,17 @@ def _draw_bound(stable: Stability) -> Figure:
             axes.plot(steps, shown, label=label, **line_style(place))
         dotted: dict[str, Any] = {"color": INK, "linestyle": ":", "linewidth": 1.2}
         axes.axhline(bound.spread, label="spread of the data", **dotted)
-        axes.set(yscale="log", xlabel="step K", ylabel="error / spread of each channel")
         axes.set_title(
             f"Proposition 1 is {verdict(bound)}: below the data's spread for {bound.useful_steps} "
             f"of {len(steps)} steps"
         )
-        axes.legend(loc="best")
         return figure
 
 
 def _draw_waves(factors: Amplification, true: Amplification | None = None) -> Figure:
     """|λ| over wavenumbers along each axis, the solver's own beside it."""
-    with plotted(6.4, 3.4) as (figure, axes):
+    labels = {"xlabel": "waves over the domain, k", "ylabel": "|λ| a step"}
+    with plotted(6.4, 3.4, "lower left", **labels) as (figure, axes):
         lines = [
             (factors.along(axis), 2 * axis, "o", f"learned, along {AXES[axis]}")
             for axis in range(factors.wavenumbers.shape[1])
@@ -205,6 +211,4 @@ def _draw_waves(factors: Amplification, true: Amplification | None = None) -> Fi
         axes.set_title(title)
         lowest = min(float(f.growth.min()) for f in (factors, true) if f is not None)
         axes.set_ylim(bottom=0 if lowest < 0.5 else lowest - 0.05)
-        axes.set(xlabel="waves over the domain, k", ylabel="|λ| a step")
-        axes.legend(loc="lower left")
         return figure

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from fino.inspection.amplification import Amplification
 from fino.inspection.inspect import Inspection
 from fino.inspection.layers import GateReport, LayerReport, PriorReport, StrongStencil
-from fino.inspection.reach import Reach
+from fino.inspection.stability import ErrorBound, Stability
 from fino.inspection.stencil import name_terms
-from fino.report.stability_words import (
-    bound_rows,
-    describe_samples,
-    describe_stability,
-    describe_waves,
-    verdict,
-)
-from fino.report.words import cells
+from fino.report.tables import Table, table_of
+from fino.report.words import describe_reach
 
-__all__ = ["inspection_json", "inspection_sections", "strongest_stencils"]
+__all__ = [
+    "count_growing",
+    "inspection_json",
+    "inspection_sections",
+    "name_wave",
+    "strongest_stencils",
+    "verdict",
+]
+
+#: Steps at which the bound and the growth are shown.
+_SHOWN = (1, 2, 5, 10, 20, 50, 100, 200)
 
 #: Why a part of an inspection is missing, by the word that the inspection has for it.
 _REASONS = {
@@ -39,21 +47,12 @@ _REASONS = {
 
 
 @dataclass(frozen=True)
-class WordTable:
-    """A small table of words and numbers."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-
-
-@dataclass(frozen=True)
 class Section:
     """A heading, what it says, and the numbers behind it."""
 
     title: str
     lines: list[str] = field(default_factory=list)
-    tables: list[WordTable] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
 
 
 def inspection_sections(found: Inspection) -> list[Section]:
@@ -88,35 +87,6 @@ def describe_missing(found: Inspection) -> dict[str, str]:
     if not found.time_steps:
         said["time steps"] = "no block has a learned time step"
     return said
-
-
-def describe_reach(found: Reach, prior: str = "frame", data: str = "the problem") -> str:
-    """Whether a model sees far enough, and what would help if not; `prior` is its kind."""
-    is_local = all(math.isfinite(r) for r in found.radius)
-    sees = f"this model sees {cells(found.radius) if is_local else 'the whole field'}"
-    if found.needed is None:
-        return f"{sees} cells a step ({cells(found.length)} in length)." if is_local else f"{sees}."
-    if found.source == "steady":
-        lead = f"{data} is steady: its answer depends on the whole input everywhere, so "
-        if is_local:
-            return f"{lead}no reach is enough; {sees} cells of {cells(found.points)}."
-        return f"{lead}only a model that sees the whole field can be exact; this one does."
-    moved = f"the data move {cells(found.needed)} cells a step"
-    if found.source == "estimated":
-        moved += " (estimated from the data)"
-    if found.enough:
-        return f"{moved}, {sees}: far enough."
-    short = max(c / r for r, c in zip(found.radius, found.needed, strict=True))
-    stride = found.stride_time
-    finer = f"a smaller time stride (at most {max(1, math.floor(stride / short))}, now {stride})"
-    if stride == 1:
-        finer = f"data saved {math.ceil(short)} times as often"
-    levels = f"levels = {found.levels} or " if found.levels else ""
-    carried = (
-        " What it adds to, past frames combined, brings the motion along;"
-        " that holds for motion that repeats as in its data, and for no other."
-    )
-    return f"{moved}, {sees}: use {levels}{finer}.{carried if prior == 'linear' else ''}"
 
 
 def describe_prior(found: PriorReport) -> list[str]:
@@ -178,14 +148,14 @@ def _learned(found: Inspection) -> Section:
     return Section("What did it learn?", lines, tables)
 
 
-def _stencil_table(layers: Sequence[LayerReport]) -> WordTable:
+def _stencil_table(layers: Sequence[LayerReport]) -> Table:
     rows = []
     for layer in layers:
         name, share = next(iter(layer.nearest.items()))
         distances = (f"{layer.distance:.2f}", f"{layer.chance:.2f}")
         rows.append((_place(layer.name), str(layer.stencils), f"{name} ({share:.0%})", *distances))
     columns = ("layer", "stencils", "mostly nearest to", "distance", "chance")
-    return WordTable("Stencils by layer", columns, rows)
+    return table_of("Stencils by layer", columns, rows)
 
 
 def strongest_stencils(layers: Sequence[LayerReport]) -> list[tuple[str, StrongStencil]]:
@@ -194,7 +164,7 @@ def strongest_stencils(layers: Sequence[LayerReport]) -> list[tuple[str, StrongS
     return sorted(every, key=lambda item: -item[1].share)
 
 
-def _strongest_table(layers: Sequence[LayerReport]) -> WordTable:
+def _strongest_table(layers: Sequence[LayerReport]) -> Table:
     rows = []
     for name, one in strongest_stencils(layers)[:8]:
         report, nearest = one.report, one.report.nearest
@@ -203,17 +173,17 @@ def _strongest_table(layers: Sequence[LayerReport]) -> WordTable:
         near = (f"{nearest.scale:.2g} × {nearest.name}", f"{nearest.distance:.2f}")
         rows.append((place, report.operator, order, *near))
     columns = ("stencil", "operator", "order", "nearest", "distance")
-    return WordTable("The strongest stencils", columns, rows)
+    return table_of("The strongest stencils", columns, rows)
 
 
-def _gate_table(gates: Sequence[GateReport]) -> WordTable:
+def _gate_table(gates: Sequence[GateReport]) -> Table:
     rows = []
     for gate in gates:
         block, opening = gate.block.removesuffix(".operator"), f"{gate.mean:.2f}"
         always = [f"{n} of {gate.channels}" for n in (gate.always_open, gate.always_shut)]
         rows.append((block, f"{gate.average_open:.0%}", opening, *always))
     columns = ("gate of", "open", "mean opening", "always open", "never open")
-    return WordTable("How often the gates are open on data", columns, rows)
+    return table_of("How often the gates are open on data", columns, rows)
 
 
 def _stability(found: Inspection) -> Section:
@@ -222,7 +192,7 @@ def _stability(found: Inspection) -> Section:
         lines.append(_upper(missing["stability"]) + ".")
     else:
         lines += describe_stability(stable)
-        tables = [WordTable("The bound beside the measured error", *bound_rows(stable.bound))]
+        tables = [table_of("The bound beside the measured error", *bound_rows(stable.bound))]
     if found.amplification is not None:
         true = stable.true_amplification if stable else None
         lines += describe_waves(found.amplification, true)
@@ -231,6 +201,149 @@ def _stability(found: Inspection) -> Section:
     if stable is not None:
         lines.append(describe_samples(stable))
     return Section("Will it stay stable?", lines, tables)
+
+
+def verdict(bound: ErrorBound) -> str:
+    """'useful' if the bound says something to the end of the held-out trajectories."""
+    return "useful" if bound.is_useful else "vacuous"
+
+
+def describe_stability(stable: Stability) -> list[str]:
+    """Errors, constants, the bound, and whether long rollouts stay in range."""
+    bound, true, layers = stable.bound, stable.true_constant, stable.layers
+    lines = [
+        f"One step from true histories is wrong by {stable.epsilon_mean:.2e} on average, "
+        f"ε = {stable.epsilon:.2e} at worst.",
+        f"Lipschitz constant of the learned step, history included: C = {stable.constant:.4g} "
+        f"(from {min(stable.constants):.4g}, at {len(stable.constants)} states).",
+    ]
+    if true is not None:
+        lines.append(f"The true step, one frame to the next, stretches by at least {true:.4g}.")
+    if layers is not None:
+        lines.append(f"Upper bound of C from the norms of the layers: {layers.constant:.3g}.")
+    steps, total = bound.useful_steps, len(bound.bound)
+    lines.append(
+        f"Proposition 1, ε(C^K − 1)/(C − 1): {verdict(bound).upper()}. It stays below the spread "
+        f"of the data ({bound.spread:.2g}) for {steps} of {total} steps; the measured error at "
+        f"step {total} is {_number(bound.typical[-1])} (worst {_number(bound.measured[-1])}), the "
+        f"bound {_number(bound.bound[-1])}."
+    )
+    chosen = [j for j in _SHOWN if j < len(stable.growth)]
+    growth = ", ".join(f"{stable.growth[j]:.3g} over {j}" for j in chosen)
+    lines.append(
+        f"A small error in one frame grew at most by {growth} steps; summed up, that is "
+        f"{_number(bound.grown[-1])} at step {total}, below the spread for "
+        f"{bound.grown_useful_steps} steps."
+    )
+    return [*lines, _bounded(stable)]
+
+
+def _bounded(stable: Stability) -> str:
+    run = stable.bounded
+    far = f"{run.steps} steps, {run.steps // max(1, run.horizon)}× the data's own horizon"
+    if run.first_left is None:
+        who = "A rollout" if run.trajectories == 1 else f"All {run.trajectories} rollouts"
+        return f"{who} stayed within twice the range of the data for {far}."
+    return (
+        f"{run.trajectories - run.stayed} of {run.trajectories} rollouts left twice the range of "
+        f"the data, the first at step {run.first_left} (asked for {far})."
+    )
+
+
+def describe_waves(factors: Amplification, true: Amplification | None = None) -> list[str]:
+    """Which waves grow, and which of them grow in the solver too."""
+    about, growing = ", ".join(f"{v:.3g}" for v in factors.state), factors.unstable
+    lead = f"Linearised about the constant state ({about}) on a periodic grid, "
+    lines = [f"{lead}no wave grows: the largest |λ| is {factors.radius:.4f}."]
+    if growing:
+        named = ", ".join(f"k = {name_wave(k)} (|λ| = {g:.4f})" for k, g in growing[:5])
+        more = f" and {len(growing) - 5} more" if len(growing) > 5 else ""
+        lines = [f"{lead}{count_growing(growing)}: {named}{more}."]
+    if true is None:
+        return lines
+    wave = (1, *[0] * (factors.wavenumbers.shape[1] - 1))
+    mine, exact = factors.modes_of(*wave), true.modes_of(*wave)
+    if len(mine) and len(exact):
+        pairs = [(one, mine[np.argmin(np.abs(mine - one))]) for one in exact]
+        compared = "; ".join(f"{_factor(one)} became {_factor(close)}" for one, close in pairs)
+        lines.append(
+            f"The longest wave, from the solver on this grid to the learned step: {compared}."
+        )
+        lasting = int((np.abs(mine) > 0.95).sum())
+        if lasting > len(exact):
+            lines.append(
+                f"It has {lasting} factors above 0.95 where the solver has {len(exact)}: the "
+                "others live in the history."
+            )
+    return [*lines, *_beside_solver(factors, true)]
+
+
+def _beside_solver(factors: Amplification, true: Amplification) -> list[str]:
+    """Which waves grow by rights, because the solver grows them too, and which do not."""
+    lines = []
+    if true.unstable:
+        k, growth = true.unstable[0]
+        mine = factors.modes_of(*k)
+        learned = f", the learned step {abs(mine[0]):.4f}" if len(mine) else ""
+        lines.append(
+            f"The solver itself grows waves, most k = {name_wave(k)} by {growth:.4f}{learned}."
+        )
+    waves = [tuple(k.tolist()) for k in true.wavenumbers]
+    grown = {k for k, _ in factors.unstable} - {k for k, _ in true.unstable}
+    alone = [name_wave(k) for k in waves if k in grown]
+    if alone:
+        lines.append(
+            f"Of {len(waves)} waves compared, the learned step alone grows {len(alone)}: "
+            f"k = {', '.join(alone)}."
+        )
+    return lines
+
+
+def bound_rows(bound: ErrorBound) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Columns and rows of the bound beside the measured error."""
+    total = len(bound.bound)
+    series = {
+        "error, mean": bound.typical,
+        "error, worst": bound.measured,
+        "ε(C^K−1)/(C−1)": bound.bound,
+        "ε Σ growth": bound.grown,
+    }
+    chosen = sorted({k for k in _SHOWN if k <= total} | {total})
+    rows = [(str(k), *(_number(values[k - 1]) for values in series.values())) for k in chosen]
+    return ("step K", *series), rows
+
+
+def describe_samples(stable: Stability) -> str:
+    """What all of it rests on."""
+    return (
+        f"All of it was measured at some states of the {stable.part} part "
+        f"({_count(stable.single_steps, 'single step')} on "
+        f"{_count(stable.trajectories, 'sample')}, {_count(len(stable.constants), 'state')}, "
+        f"{_count(stable.bounded.trajectories, 'long rollout')}): evidence, not a proof. Errors "
+        "are in units of each channel's spread."
+    )
+
+
+def name_wave(k: tuple[int, ...]) -> str:
+    """3, or (3, 1) on a plane."""
+    return str(k[0]) if len(k) == 1 else f"({', '.join(map(str, k))})"
+
+
+def count_growing(waves: Sequence[Any]) -> str:
+    """1 wave grows, or 3 waves grow."""
+    return "1 wave grows" if len(waves) == 1 else f"{len(waves)} waves grow"
+
+
+def _factor(value: complex) -> str:
+    return f"{abs(value):.4f} ∠ {math.degrees(cmath.phase(value)):.1f}°"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2e}" if math.isfinite(value) else "∞"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _upper(sentence: str) -> str:

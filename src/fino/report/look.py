@@ -19,7 +19,7 @@ import matplotlib as mpl
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 __all__ = [
     "ERROR_MAP",
@@ -85,12 +85,25 @@ def drawn(width: float, height: float) -> Iterator[Figure]:
 
 
 @contextmanager
-def plotted(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
-    """A figure of one plot with a grid."""
+def plotted(
+    width: float, height: float, legend: Any = None, **properties: Any
+) -> Iterator[tuple[Figure, Axes]]:
+    """A figure of one plot with a grid and the given properties, as `Axes.set` takes them.
+
+    `legend` is its place inside of the plot, or "beside" it.
+    """
     with drawn(width, height) as figure:
         axes = figure.subplots()
         axes.grid(True)
+        axes.set(**properties)
         yield figure, axes
+        for side in ("x", "y"):
+            if properties.get(f"{side}scale") == "log":
+                logarithmic(axes, side)
+        if legend == "beside":
+            axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        elif legend:
+            axes.legend(loc=legend)
 
 
 def color_of(place: int) -> str:
@@ -109,8 +122,10 @@ def line_style(place: int) -> dict[str, Any]:
 
 
 def logarithmic(axes: Axes, side: str) -> None:
-    """A logarithmic axis with few, plain labels: 0.01, 0.1, 10⁻⁷."""
+    """Few, plain labels for a logarithmic axis, unless it has its own: 0.01, 0.1, 10⁻⁷."""
     axis = axes.xaxis if side == "x" else axes.yaxis
+    if isinstance(axis.get_major_locator(), FixedLocator):
+        return
     low, high = axes.get_xlim() if side == "x" else axes.get_ylim()
     narrow = low > 0 and high / low < 40
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow else (1.0,), numticks=9))

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from fino.evaluation.compare import Comparison, Row
 from fino.report.words import counted, describe_task
 from fino.settings import did_you_mean
 
-__all__ = ["Cell", "Table", "comparison", "costs", "counted", "labelled", "rendered", "spread_cell"]
+__all__ = ["Cell", "Table", "comparison", "costs", "rendered", "table_of"]
 
 #: Columns of a comparison unless told otherwise.
 METRICS_SHOWN = ("rmse", "nrmse", "max_error", "crmse")
@@ -81,6 +81,11 @@ class Table:
         values = ([c.text if c.value is None else c.value for c in row] for row in self.rows)
         rows = [dict(zip(self.columns, row, strict=True)) for row in values]
         return {"title": self.title, "rows": rows, "notes": list(self.notes)}
+
+
+def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table of words."""
+    return Table(title, tuple(columns), tuple(tuple(map(Cell, row)) for row in rows))
 
 
 def rendered(tables: Sequence[Table], form: str) -> str:

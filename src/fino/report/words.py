@@ -12,6 +12,7 @@ from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.data.lightcone import LightCone, light_cone
 from fino.evaluation.evaluate import COMPARED, TOLERANCE, Reproduction
+from fino.inspection.reach import Reach, reach
 from fino.metrics.scores import Scores
 from fino.model import MODELS
 from fino.model.emulator import Emulator
@@ -25,6 +26,7 @@ __all__ = [
     "counted",
     "describe_plan",
     "describe_question",
+    "describe_reach",
     "describe_reproduction",
     "describe_task",
     "describe_verdict",
@@ -85,6 +87,38 @@ def cells(numbers: tuple[float, ...]) -> str:
     return " × ".join("all" if math.isinf(n) else f"{n:.3g}" for n in different)
 
 
+def describe_reach(found: Reach, prior: str = "frame", data: str = "the problem") -> str:
+    """Whether a model sees far enough, and what would help if not; `prior` is its kind."""
+    is_local = all(math.isfinite(r) for r in found.radius)
+    sees = f"this model sees {cells(found.radius) if is_local else 'the whole field'}"
+    if found.needed is None:
+        return f"{sees} cells a step ({cells(found.length)} in length)." if is_local else f"{sees}."
+    sees_all = all(r >= n - 1 for r, n in zip(found.radius, found.points, strict=True))
+    if found.source == "steady":
+        lead = f"{data} is steady: its answer depends on the whole input everywhere, so "
+        if is_local and sees_all:
+            return f"{lead}no reach is enough but that of the whole domain, which this model sees."
+        if is_local:
+            return f"{lead}no reach is enough; {sees} cells of {cells(found.points)}."
+        return f"{lead}only a model that sees the whole field can be exact; this one does."
+    moved = f"the data move {cells(found.needed)} cells a step"
+    if found.source == "estimated":
+        moved += " (estimated from the data)"
+    if found.enough or sees_all:
+        return f"{moved}, {sees}: {'far enough' if found.enough else 'the whole domain'}."
+    short = max(c / r for r, c in zip(found.radius, found.needed, strict=True))
+    stride = found.stride_time
+    finer = f"a smaller time stride (at most {max(1, math.floor(stride / short))}, now {stride})"
+    if stride == 1:
+        finer = f"data saved {math.ceil(short)} times as often"
+    levels = f"levels = {found.levels} or " if found.levels else ""
+    carried = (
+        " What it adds to, past frames combined, brings the motion along;"
+        " that holds for motion that repeats as in its data, and for no other."
+    )
+    return f"{moved}, {sees}: use {levels}{finer}.{carried if prior == 'linear' else ''}"
+
+
 def _reach(model: Emulator, prior: str, data: Dataset) -> str:
     cone, radius = light_cone(data), model.locality.radius
     sees = f"{cells(radius)} cells" if model.locality.is_local else "the whole field"
@@ -125,26 +159,33 @@ def describe_task(data: dict[str, Any]) -> str:
 
 def describe_verdict(scores: Scores) -> str:
     """Whether the model beats the baselines, in a sentence."""
-    name, own, baselines = scores.model["name"], _own(scores), _values(scores)
+    name, own, baselines = scores.model["name"], scores.verdict["value"], _by_value(scores)
     if not math.isfinite(own):
         return f"{name} diverges: it is of no use on these data."
     if not baselines:
         return f"{name} has nRMSE {own:.3g}; no baseline was measured beside it."
     beaten = scores.verdict["baselines"]
-    lost = [f"{b} ({value:.3g})" for b, value in baselines.items() if not beaten[b]["beaten"]]
+    lost = [b for b in scores.baselines if not beaten[b]["beaten"]]
     if lost:
-        return f"{name} (nRMSE {own:.3g}) does not beat {' or '.join(lost)}."
-    best = min(baselines, key=lambda b: baselines[b])
-    ratio = baselines[best] / own if own > 0 else math.inf
+        better = " or ".join(f"{b} ({baselines[b]:.3g})" for b in lost)
+        return f"{name} (nRMSE {own:.3g}) does not beat {better}."
+    best, least = next(iter(baselines.items()))
+    ratio = least / own if own > 0 else math.inf
     return (
         f"{name} beats every baseline: nRMSE {own:.3g}, {ratio:.3g} times below the best of them, "
-        f"{best} ({baselines[best]:.3g})."
+        f"{best} ({least:.3g})."
     )
+
+
+def _by_value(scores: Scores) -> dict[str, float]:
+    """Every baseline's value of the metric that decides, the best first."""
+    found = {name: baseline["value"] for name, baseline in scores.verdict["baselines"].items()}
+    return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def baseline_table(scores: Scores) -> Cells:
     """Every baseline, what it scores, and how it compares."""
-    metric, own, values = scores.verdict["metric"], _own(scores), _values(scores)
+    metric, own, values = scores.verdict["metric"], scores.verdict["value"], _by_value(scores)
     rows = []
     for name, baseline in scores.baselines.items():
         ratio = f"{values[name] / own:.3g}" if own > 0 and math.isfinite(values[name]) else "–"
@@ -178,23 +219,6 @@ def reproduction_table(both: Reproduction) -> Cells:
     ]
 
 
-def _own(scores: Scores) -> float:
-    """The model's value of the metric that decides; the first scores did not repeat it there."""
-    verdict = scores.verdict
-    if "value" in verdict:
-        return math.inf if verdict["value"] is None else float(verdict["value"])
-    score = scores.metrics.get(verdict["metric"])
-    return math.inf if score is None else score.value
-
-
-def _values(scores: Scores) -> dict[str, float]:
-    """The same of every baseline; what JSON cannot hold is inf."""
-    return {
-        name: math.inf if found["value"] is None else float(found["value"])
-        for name, found in scores.verdict["baselines"].items()
-    }
-
-
 def headline_tiles(scores: Scores) -> list[tuple[str, str, str]]:
     """The numbers that a reader looks for first: each with its name, and more about it."""
     score, cost = scores.metrics.get("nrmse"), scores.cost
@@ -202,10 +226,10 @@ def headline_tiles(scores: Scores) -> list[tuple[str, str, str]]:
     if score is not None:
         between = "" if score.low is None else f"95 %: {score.low:.3g} – {score.high:.3g}"
         found.append((score.short, "relative error (nRMSE)", between))
-    baselines = scores.verdict["baselines"]
+    baselines = _by_value(scores)
     if baselines and score is not None and 0 < score.value < math.inf:
-        best = min(baselines, key=lambda name: baselines[name]["value"] or math.inf)
-        ratio = (baselines[best]["value"] or math.inf) / score.value
+        best, least = next(iter(baselines.items()))
+        ratio = least / score.value
         side, ratio = ("below", ratio) if ratio >= 1 else ("above", 1 / ratio)
         word = f"{ratio:.3g}×" if ratio < 1e4 else f"{ratio:.0e}×"
         found.append((word, f"{side} the best baseline", best))
@@ -228,28 +252,17 @@ def counted(number: float) -> str:
 
 
 def reach_bars(run: Run) -> dict[str, Any] | None:
-    """How far the model sees beside how far the data move, in cells of the first axis."""
-    locality = getattr(run.model, "locality", None)
-    if locality is None:
+    """How far the model sees beside how far the data move, in cells of the widest axis."""
+    if not isinstance(run.model, Emulator):
         return None
-    cone = light_cone(run.data)
-    sees, moves = max(float(r) for r in locality.radius), max(cone.cells)
-    widest = max(x for x in (sees, moves, 1.0) if math.isfinite(x)) * 1.05
-    seen = f"{sees:.0f} cells" if math.isfinite(sees) else "the whole field"
-    across = max(run.data.grid.points)
-    verdict = "That is not enough: part of what it has to predict comes from farther away."
-    if math.isfinite(moves) and sees >= moves:
-        verdict = "That is enough to see where every next value comes from."
-    elif sees >= across - 1:
-        verdict = f"The domain is {across} cells across, so the model sees all of it."
-    lead = f"In one step the model sees {seen} in each direction"
-    return {
-        "sentence": f"{lead}; {describe_light_cone(cone, run.data)} {verdict}",
-        "sees": 100 * min(1.0, sees / widest),
-        "moves": 100 * min(1.0, moves / widest),
-        "sees_word": seen,
-        "moves_word": f"{moves:.3g} cells" if math.isfinite(moves) else "the whole field",
-    }
+    found = reach(run.model, run.data)
+    both = {"sees": max(found.radius), "moves": max(found.needed or (0.0,))}
+    widest = max(x for x in (*both.values(), 1.0) if math.isfinite(x)) * 1.05
+    bars: dict[str, Any] = {n: 100 * min(1.0, x / widest) for n, x in both.items()}
+    for name, x in both.items():
+        bars[f"{name}_word"] = f"{x:.3g} cells" if math.isfinite(x) else "the whole field"
+    said = describe_reach(found, run.model.prior.kind, run.data.card.name)
+    return {**bars, "sentence": said[:1].upper() + said[1:]}
 
 
 def learned_steps(model: Any) -> list[tuple[str, str, float]]:
