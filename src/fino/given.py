@@ -88,6 +88,17 @@ class Given:
         """One of the batch, as a batch of one; what is the same for all may have one row."""
         return self._each(_IN_BATCH, lambda u: u[[row % len(u)]])
 
+    def with_history(self, history: Trajectory) -> Given:
+        """The same with another history; what has one row is given to every row of it."""
+        rows = len(history)
+        beside = [name for name in _IN_BATCH if name != "history"]
+        spread = self._each(beside, lambda u: u.expand(rows, *u.shape[1:]))
+        return replace(spread, history=history)
+
+    def for_one_step(self) -> Given:
+        """Only what the next step looks at of what runs in time: both of its ends."""
+        return self._each(_IN_TIME, lambda u: u[:, :2])
+
     def at(self, step: int) -> Given:
         """The same when `step` more frames will have passed: what runs in time begins later."""
         return self._each(_IN_TIME, lambda u: u[:, step:])

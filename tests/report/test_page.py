@@ -8,12 +8,13 @@ import subprocess
 from html import unescape
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 import fino
 from fino.evaluation.evaluate import evaluate
 from fino.recipe.recipe import read_recipe
-from fino.report.page import report
+from fino.report.page import report, scene_of
 from fino.report.words import describe_verdict, train_command
 
 
@@ -162,6 +163,25 @@ def test_a_steady_run_that_was_not_scored_is_scored_first(make_run, make_waves):
     text = (folder / "report.html").read_text()
     assert "The rollout" not in text and "find u" in text
     assert (folder / "scores.json").is_file()
+
+
+def test_parameters_masks_and_values_outside_of_the_trained_range_are_shown(make_run, make_waves):
+    outside = np.zeros((8, 8), dtype=bool)
+    outside[2:4, 2:5] = True
+    nu = np.linspace(0.1, 0.3, 12)
+    conditions = {"points": (8, 8), "mask": outside, "walls": "dirichlet"}
+    folder = make_run("given", data=make_waves(parameters={"nu": nu}, **conditions))
+    other = make_waves(parameters={"nu": 3 * nu}, **conditions).with_split(test=range(12))
+    scores = evaluate(folder, other, out=folder / "scores.json")
+    trained = scores.over_parameters["nu"]["trained"]
+    assert trained[0] >= 0.099 and trained[1] <= 0.301  # of the training, not of the other data
+    scene = scene_of(fino.find_run(folder, other), 1)
+    assert np.isnan(scene.truth[:, :, outside]).all() and np.isfinite(scene.truth).any()
+    report(folder, other)
+    text = (folder / "report.html").read_text()
+    assert "Test sample 0, nu = 0.3. Blank cells lie outside of the domain (masked)." in text
+    assert "trajectories lie outside of it, with a median nRMSE of" in text
+    assert "varying parameters" in text and "cells left out, dirichlet at their edge" in text
 
 
 def test_a_sample_that_is_not_there_is_refused(make_run):

@@ -200,6 +200,7 @@ def inspect(
     model: Path,
     *,
     data: Path | None = None,
+    parameters: tuple[str, ...] = (),
     figures: Path | None = None,
     json: bool = False,
 ) -> None:
@@ -211,6 +212,8 @@ def inspect(
     Args:
         model: A run folder, a model folder that fino.save wrote, or the name of a pretrained model.
         data: The data to measure on; the run's own if not given.
+        parameters: A parameter that Δt, stencils and waves are looked at with, as nu=0.03; may be
+            repeated.  Those that are not named are in the middle of the trained range.
         figures: Also write the pictures as PNG files into this folder.
         json: Print the numbers as JSON.
     """
@@ -220,8 +223,9 @@ def inspect(
     from fino.training.run import find_run
 
     run = find_run(model)
+    theta = dict(_parameter(word) for word in parameters)
     with progress("looking inside", quiet=json) as show:
-        found = inspect_model(run, data, progress=show)
+        found = inspect_model(run, data, parameters=theta, progress=show)
     place = run.results_folder
     kept = None if place is None else write_inspection(found, place / "inspection")
     pictures = write_figures(found, figures) if figures is not None else []
@@ -239,3 +243,14 @@ def inspect(
         say(f"Numbers and pictures are in {kept}. Next: fino report {model}")
     if pictures:
         say(f"Pictures: {', '.join(str(path) for path in pictures)}")
+
+
+def _parameter(word: str) -> tuple[str, float]:
+    """nu=0.03 as a name and a number."""
+    name, _, number = word.partition("=")
+    try:
+        return name.strip(), float(number)
+    except ValueError:
+        raise ValueError(
+            f"--parameters should be NAME=NUMBER, such as nu=0.03, got '{word}'."
+        ) from None

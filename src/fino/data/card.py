@@ -294,8 +294,8 @@ class Card(Settings):
             raise ValueError("the data card should be a JSON object.")
         return cls(**values)
 
-    def markdown(self) -> str:
-        """The card as a page for people."""
+    def facts(self) -> dict[str, str]:
+        """What is known about the data, line by line, for people."""
         axes = [
             f"{n} points on [{lo:g}, {hi:g}], {boundary}"
             for n, (lo, hi), boundary in zip(self.points, self.extent, self.boundary, strict=True)
@@ -336,11 +336,15 @@ class Card(Settings):
             "made with": f"fino {self.version}" if self.version else "",
             "cost": f"{self.cost.seconds:.1f} s, {self.cost.machine}" if self.cost else "",
         }
+        return {name: value for name, value in rows.items() if value}
+
+    def markdown(self) -> str:
+        """The card as a page for people."""
         lines = [f"# {self.title or self.name}", ""]
         lines += [f"    {line}" for line in self.equation.splitlines()] + [""]
         lines += [self.description, ""] if self.description else []
         lines += ["| | |", "| --- | --- |"]
-        lines += [f"| {key} | {value.replace('|', '/')} |" for key, value in rows.items() if value]
+        lines += [f"| {name} | {fact.replace('|', '/')} |" for name, fact in self.facts().items()]
         lines += ["", "## Known flaws", ""]
         lines += [f"* {flaw}" for flaw in self.flaws] or ["None known."]
         return "\n".join(lines) + "\n"

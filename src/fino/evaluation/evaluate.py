@@ -109,7 +109,7 @@ def evaluate(
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - began, 3),
         },
-        over_parameters=_over_parameters(tallies["model"], scored),
+        over_parameters=_over_parameters(tallies["model"], scored, run.model),
     )
     if out is not None:
         scores.save(out)
@@ -214,16 +214,23 @@ def _over_time(tallies: dict[str, Tally], data: Dataset, task: Task) -> dict[str
     return content
 
 
-def _over_parameters(tally: Tally, part: Part) -> dict[str, Any]:
-    """The error of every sample beside its parameters, and what the training spans of them."""
+def _over_parameters(tally: Tally, part: Part, model: Any) -> dict[str, Any]:
+    """The error of every sample beside its parameters, and the range that was trained on."""
     error = tally.values(_DECISIVE).flatten(1).mean(dim=1).tolist()
+    conditioning: Any = getattr(model, "conditioning", None)
+    names = conditioning.settings.parameters if conditioning is not None else ()
     content = {}
     for name, values in part.data.parameters.items():
         learned = values[list(part.data.train.samples)]
+        trained = [float(learned.min()), float(learned.max())] if len(learned) else None
+        if name in names:  # the model remembers it, whatever data it is scored on
+            place = names.index(name)
+            ends = (conditioning.theta_low, conditioning.theta_high)
+            trained = [float(end[place]) for end in ends]
         content[name] = {
             "values": values[list(part.samples)].tolist(),
             _DECISIVE: error,
-            "trained": [float(learned.min()), float(learned.max())] if len(learned) else None,
+            "trained": trained,
         }
     return content
 

@@ -28,9 +28,9 @@ from torch import Tensor
 
 from fino.given import Given
 from fino.inspection.growth import BufferStep
+from fino.inspection.held import Held, Theta, average_conditions, theta_at
 from fino.model.emulator import Emulator
 from fino.model.rollout import AnyStepper, take_step
-from fino.shapes import Field, Trajectory
 
 __all__ = ["Amplification", "amplification", "step_amplification"]
 
@@ -153,37 +153,33 @@ def _symbols(
 
 
 def step_amplification(
-    emulator: Emulator, state: Tensor, points: Sequence[int]
+    emulator: Emulator, state: Tensor, points: Sequence[int], theta: Theta | None = None
 ) -> Amplification | None:
-    """The factors of an emulator far from any wall.
+    """The factors of an emulator far from any wall, at θ and otherwise average conditions.
 
     None for a step that does not commute with shifts: waves are not its eigenvectors.
     """
-    twin, history, stride = _periodic_twin(emulator), emulator.history, emulator.locality.stride
+    history, stride = emulator.history, emulator.locality.stride
     points = tuple(-(-n // s) * s for n, s in zip(points, stride, strict=True))
+    given = average_conditions(emulator, theta or theta_at(emulator), points)
+    # position channels are held at zero: the middle of the domain, away from every wall
+    positions = torch.zeros(len(emulator.positions()), *points)
+    twin = Held(_periodic_twin(emulator), replace(given, positions=positions))
     if not is_equivariant(twin, state, points, history, stride):
         return None
     return amplification(twin, state, points, history, stride)
 
 
-def _periodic_twin(emulator: Emulator) -> AnyStepper:
-    """The same weights on a domain without edges.
-
-    Position channels are held at zero: the middle of the domain, away from every wall.
-    """
-    if all(emulator.grid.is_periodic) and not emulator.settings.coordinates:
+def _periodic_twin(emulator: Emulator) -> Emulator:
+    """The same weights on a domain without edges."""
+    if all(emulator.grid.is_periodic):
         return emulator
     settings = {**cast(Any, emulator.network.settings).model_dump(), "boundary": "periodic"}
     grid = replace(emulator.grid, boundary=("periodic",) * emulator.grid.dims)
     twin = Emulator(type(emulator.network)(**settings), emulator.settings, grid)
     twin = twin.to(next(emulator.parameters()).dtype).eval()
     twin.load_state_dict(emulator.state_dict())
-    positions = emulator.positions().shape[0]
-
-    def far_from_walls(history: Trajectory) -> Field:
-        return twin(Given(history, torch.zeros(positions, *history.shape[3:])))
-
-    return far_from_walls
+    return twin
 
 
 def is_equivariant(

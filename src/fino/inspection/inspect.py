@@ -6,7 +6,7 @@ gates and its stability are measured too.  A run knows its data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ import torch
 
 from fino.data.dataset import Dataset
 from fino.durable import plain
+from fino.given import Given
 from fino.inspection.amplification import Amplification, step_amplification
 from fino.inspection.growth import over_space
+from fino.inspection.held import Theta, average_conditions, theta_at, time_steps, time_steps_over
 from fino.inspection.layers import (
     GateReport,
     LayerReport,
@@ -29,7 +31,6 @@ from fino.inspection.reach import Reach, reach
 from fino.inspection.stability import Stability, StabilityPlan, held_out, stability
 from fino.machine import threads
 from fino.model.emulator import Emulator
-from fino.shapes import Trajectory
 from fino.streams import torch_stream
 from fino.training.run import Run, find_run
 from fino.training.run_data import check_fit
@@ -46,6 +47,7 @@ class Inspection:
 
     `notes` says in a word, by part, why a part is missing: "stability" is "steady" or "no data",
     "amplification" "not equivariant".  "data" holds why a run's data could not be opened.
+    `time_steps`, `layers` and `amplification` are those at `theta`.
     """
 
     model: str
@@ -58,7 +60,9 @@ class Inspection:
     reach: Reach
     prior: PriorReport
     layers: list[LayerReport]
+    theta: Theta
     time_steps: dict[str, float]
+    time_steps_over: dict[str, Any]
     gates: list[GateReport]
     amplification: Amplification | None
     stability: Stability | None
@@ -101,12 +105,15 @@ def inspect(
     model: Any,
     data: Dataset | str | Path | None = None,
     *,
+    parameters: Mapping[str, float] | None = None,
     plan: StabilityPlan | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Inspection:
     """Look inside a run, a model, the folder of either, or a shipped model by its name.
 
     `data` are the run's own if not given; a model alone needs them for gates and stability.
+    `parameters` are those that Δt, stencils and waves are looked at with, as {"nu": 0.03}; those
+    that are not named are in the middle of the trained range.
     `plan` says how much is measured; its defaults take some seconds on a plane of 64 × 64 cells.
     """
     plan = plan or StabilityPlan()
@@ -117,18 +124,16 @@ def inspect(
             f"inspect should be given a model of fino.build or fino.load, or a run with one, "
             f"got {type(emulator).__name__}."
         )
-    given = emulator.settings.given
-    if given.channels or given.scalars:
-        raise ValueError(
-            "This model is given parameters, known fields, forcing or a mask; inspect looks at "
-            "models of the history alone."
-        )
     emulator.eval()
+    theta = theta_at(emulator, parameters)
     opened, notes = (run.data, {}) if data is not None else _own_data(run, plan.trajectories)
     if opened is not None:
         check_fit(emulator, opened)
-    history = _histories(emulator, opened)
-    gates = gate_reports(emulator, history) if opened is not None else []
+    given = _some_given(emulator, opened, theta)
+    at_theta = emulator.conditioning.give(
+        given, 1, emulator.settings.dt, parameters=theta.values or None
+    )
+    gates = gate_reports(emulator, given) if opened is not None else []
     stable, factors = None, None
     if emulator.settings.steady:
         notes["stability"] = "steady"
@@ -136,10 +141,11 @@ def inspect(
         notes["stability"] = "no data"
     else:
         largest = {gate.block: (gate.largest, gate.sensitivity) for gate in gates}
-        stable = stability(emulator, opened, plan, largest, progress)
+        stable = stability(emulator, opened, plan, largest, theta, progress)
     if not emulator.settings.steady:
         points = (emulator if opened is None else opened).grid.points
-        factors = step_amplification(emulator, emulator.input_mean.detach().clone(), points)
+        state = emulator.input_mean.detach().clone()
+        factors = step_amplification(emulator, state, points, theta)
         if factors is None:
             notes["amplification"] = "not equivariant"
     return Inspection(
@@ -152,8 +158,10 @@ def inspect(
         dt=emulator.settings.dt,
         reach=reach(emulator, opened),
         prior=prior_report(emulator),
-        layers=layer_reports(emulator, history),
-        time_steps=getattr(emulator.network, "time_steps", {}),
+        layers=layer_reports(emulator, at_theta),
+        theta=theta,
+        time_steps={name: values[0] for name, values in time_steps(emulator, at_theta).items()},
+        time_steps_over=time_steps_over(emulator, theta, at_theta.row(0)),
         gates=gates,
         amplification=factors,
         stability=stable,
@@ -174,16 +182,18 @@ def _own_data(run: Run, samples: int) -> tuple[Dataset | None, dict[str, str]]:
     return data, {}
 
 
-def _histories(emulator: Emulator, data: Dataset | None) -> Trajectory:
-    """A few histories to look at the layers with: held-out data, or noise of the trained spread."""
+def _some_given(emulator: Emulator, data: Dataset | None, theta: Theta) -> Given:
+    """A little to look at the layers with: held-out data, or noise of the trained spread."""
     if data is not None:
-        part = held_out(data)
+        part, history = held_out(data), emulator.history
         some = range(min(_LOOKED_AT, len(part)))
-        last = max(0, data.frames - emulator.history - 1) if not data.steady else 0
-        return torch.cat([part.read(some, t, emulator.history) for t in sorted({0, last})])
+        last = 0 if data.steady else max(0, int(data.lengths.min()) - history - 1)
+        windows = [part.window(some, t, history, 1)[0] for t in sorted({0, last})]
+        return Given.join([window.for_one_step() for window in windows])
     shape = (2, emulator.history, emulator.channels, *emulator.grid.points)
     noise = torch.randn(shape, generator=torch_stream(0, "inspect")).to(emulator.input_std)
-    return noise * over_space(emulator.input_std, noise) + over_space(emulator.input_mean, noise)
+    noise = noise * over_space(emulator.input_std, noise) + over_space(emulator.input_mean, noise)
+    return average_conditions(emulator, theta, emulator.grid.points).with_history(noise)
 
 
 def _short(value: Any) -> str:

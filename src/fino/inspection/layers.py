@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from fino.given import Given
+from fino.inspection.held import films
 from fino.inspection.stencil import (
     StencilReport,
     chance_distance,
@@ -163,25 +164,29 @@ def _holds_stencils(module: nn.Module) -> bool:
     return max(window) > 1 and all(n % 2 for n in window)
 
 
-def layer_reports(emulator: Emulator, history: Trajectory) -> list[LayerReport]:
-    """A report for every layer of stencils.
+def layer_reports(emulator: Emulator, given: Given | Trajectory) -> list[LayerReport]:
+    """A report for every layer of stencils, as the parameters of the first row scale them.
 
-    One step over `history` tells on which grid each layer works and how large its inputs are:
-    a stencil counts by its weights times the size of what it is applied to.
+    One step tells on which grid each layer works and how large its inputs are: a stencil counts
+    by its weights times the size of what it is applied to.
     """
-    grid, reports = emulator.grid, []
+    given, grid, reports = Given.of(given), emulator.grid, []
+    changed = {f"{block}.operator.stencil": film for block, film in films(emulator, given).items()}
     layers: dict[str, Any] = {
         name: module for name, module in emulator.network.named_modules() if _holds_stencils(module)
     }
-    seen = _record(layers, emulator, history)
+    seen = _record(layers, emulator, given)
     for name, layer in layers.items():
-        weights = layer.weight.detach().double().cpu().numpy()
+        weights = layer.weight.detach().double()
+        if name in changed:
+            weights = weights * (1 + changed[name].scale[0].unsqueeze(1))
+        weights = weights.cpu().numpy()
         spacing, size = grid.spacing, np.ones(weights.shape[1])
         inputs, _ = seen.get(name, (None, None))
         if inputs is not None and inputs.dim() == 2 + grid.dims:
             spacing = tuple(
                 h * max(1, round(n / m))
-                for h, n, m in zip(spacing, history.shape[3:], inputs.shape[2:], strict=True)
+                for h, n, m in zip(spacing, given.space, inputs.shape[2:], strict=True)
             )
             size = inputs.double().square().flatten(2).mean(dim=(0, 2)).sqrt().numpy()
         reports.append(layer_report(name, weights, spacing, size))
@@ -222,16 +227,18 @@ def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
     return float(values[order[min(half, len(values) - 1)]])
 
 
-def gate_reports(emulator: Emulator, history: Trajectory) -> list[GateReport]:
-    """A report for every gated block, from one step over a batch of histories."""
+def gate_reports(emulator: Emulator, given: Given | Trajectory) -> list[GateReport]:
+    """A report for every gated block, from one step over a batch."""
+    given = Given.of(given)
+    changed = {f"{block}.operator": film for block, film in films(emulator, given).items()}
     gated = {
         name: module.gate
         for name, module in emulator.network.named_modules()
         if isinstance(module, LocalOperatorBlock) and module.gate is not None
     }
     found = []
-    for name, (s, g) in _record(gated, emulator, history).items():
-        opening = torch.sigmoid(g)
+    for name, (s, g) in _record(gated, emulator, given).items():
+        opening = torch.sigmoid(g + changed[name].gate if name in changed else g)
         share = (opening > 0.5).float().flatten(2).mean(dim=(0, 2))
         report = GateReport(
             block=name,
@@ -247,7 +254,7 @@ def gate_reports(emulator: Emulator, history: Trajectory) -> list[GateReport]:
 
 
 def _record(
-    modules: Mapping[str, nn.Module], emulator: Emulator, history: Trajectory
+    modules: Mapping[str, nn.Module], emulator: Emulator, given: Given
 ) -> dict[str, tuple[Any, Any]]:
     """The input and output of each module in one step, by name, of those that were called."""
     seen: dict[str, tuple[Any, Any]] = {}
@@ -259,7 +266,7 @@ def _record(
     try:
         if modules:
             with plain_blocks(), torch.no_grad():
-                take_step(emulator, Given(history))
+                take_step(emulator, given)
     finally:
         for handle in handles:
             handle.remove()

@@ -18,9 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fino.given import Given
+from fino.inspection.held import films
 from fino.model.convolution import Convolution
 from fino.model.emulator import Emulator
-from fino.model.fino import Fino
+from fino.model.fino import Film, Fino
 from fino.model.unet import UNet
 
 __all__ = ["Gates", "LayerBound", "layer_bound"]
@@ -78,15 +80,19 @@ def _window_norm(
     return factor * math.sqrt(max(0.0, *map(float, largest)))
 
 
-def layer_bound(emulator: Emulator, gates: Gates | None = None) -> LayerBound | None:
-    """The bound for an emulator's buffer step.
+def layer_bound(
+    emulator: Emulator, gates: Gates | None = None, given: Given | None = None
+) -> LayerBound | None:
+    """The bound for an emulator's buffer step, at the parameters of what is given.
 
-    None for networks whose structure is not known here, and for gates that no data has opened.
+    None for networks whose structure is not known here, for gates that no data has opened, and for
+    walls that continue the field into a mask.
     """
     bound = next((b for known, b in _KNOWN.items() if isinstance(emulator.network, known)), None)
-    if bound is None:
+    if bound is None or emulator.settings.given.walls == "neumann":
         return None
-    tally = _Tally(emulator.network, emulator.grid.points, gates or {}, {})
+    changed = films(emulator, given) if given is not None else {}
+    tally = _Tally(emulator.network, emulator.grid.points, gates or {}, changed, {})
     try:
         with torch.no_grad():
             norm = bound(tally)
@@ -122,6 +128,7 @@ class _Tally:
     network: Any
     points: tuple[int, ...]
     gates: Gates
+    films: dict[str, Film]
     layers: dict[str, float]
 
     @property
@@ -154,12 +161,15 @@ def _fino(tally: _Tally) -> float:
 def _block(tally: _Tally, name: str, level: int) -> float:
     """‖W_p‖ (1 + Δt ‖W_c‖ gate ‖w‖) for U′ = U + Δt W_c [σ(W_g S) ⊙ S]."""
     block = tally.network.get_submodule(name)
-    derivative = tally.norm(f"{name}.operator.stencil", level)
+    derivative, film = tally.norm(f"{name}.operator.stencil", level), tally.films.get(name)
+    if film is not None:
+        derivative *= float((1 + film.scale).abs().max())
     if block.operator.gate is not None:
         opening, sensitivity = tally.gates[f"{name}.operator"]
         derivative *= opening + sensitivity * tally.norm(f"{name}.operator.gate", level)
     derivative *= tally.norm(f"{name}.operator.fuse", level)
-    return tally.slope * tally.norm(f"{name}.project", level) * (1 + float(block.dt()) * derivative)
+    dt = float(block.dt(None if film is None else film.dt).max())
+    return tally.slope * tally.norm(f"{name}.project", level) * (1 + dt * derivative)
 
 
 def _unet(tally: _Tally) -> float:

@@ -17,7 +17,7 @@ Everything here is evidence from some states and some trajectories.  None of it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -29,6 +29,7 @@ from fino.data.dataset import Dataset, Part
 from fino.given import Given
 from fino.inspection.amplification import Amplification
 from fino.inspection.growth import BufferStep, growth_of_errors, lipschitz, over_space, size
+from fino.inspection.held import Held, Theta
 from fino.inspection.operator_norm import Gates, LayerBound, layer_bound
 from fino.inspection.true_step import true_step
 from fino.model.emulator import Emulator
@@ -144,25 +145,39 @@ def stability(
     data: Dataset,
     plan: StabilityPlan,
     gates: Gates,
+    theta: Theta,
     progress: Callable[[float], None] | None = None,
 ) -> Stability:
-    """Measure a model on the held-out part of its data."""
+    """Measure a model on the held-out part of its data, each trajectory with its own conditions.
+
+    The solver's waves are those at `theta`.
+    """
     show = progress or (lambda share: None)
     part, scale, history = held_out(data), emulator.input_std.detach(), emulator.history
-    truth = part.read(range(min(plan.trajectories, len(part))))
-    errors = rollout_errors(emulator, truth, history, scale)
+    some = range(min(plan.trajectories, len(part)))
+    start, future = part.window(some, 0, history, int(data.lengths.min()) - history)
+    truth = torch.cat([start.history, future], dim=1)
+    errors = rollout_errors(emulator, truth, history, scale, start)
     worst = float(errors.single.max())
     show(0.2)
-    own = torch.cat([truth[:, :history], errors.predicted], dim=1)
-    buffers = _visited_buffers(truth, own, history, plan.buffers)
-    step = BufferStep(emulator, scale)
-    stretches = [lipschitz(step, some, plan.iterations) for some in step.scaled(buffers).split(2)]
+    own = torch.cat([start.history, errors.predicted], dim=1)
+    buffers = _visited_buffers(truth, own, history, plan.buffers, start)
+    stretches = []
+    for first in range(0, len(buffers.history), 2):
+        two = buffers.rows(slice(first, first + 2))
+        step = BufferStep(Held(emulator, two), scale)
+        stretches.append(lipschitz(step, step.scaled(two.history), plan.iterations))
     constants = tuple(value for found in stretches for value in found.values.tolist())
     show(0.4)
-    state, steps = buffers[min(1, len(buffers) - 1)].unsqueeze(0), errors.rolled.shape[1]
-    growth = growth_of_errors(emulator, scale, state, max(worst, 1e-4), steps, plan.looks)
+    state, steps = buffers.row(min(1, len(buffers.history) - 1)), errors.rolled.shape[1]
+    growth = growth_of_errors(
+        Held(emulator, state), scale, state.history, max(worst, 1e-4), steps, plan.looks
+    )
     show(0.6)
-    bounded = bounded_rollout(emulator, truth, own[: plan.long_rollouts], history, plan.longer)
+    # what is known in advance ends with the data, and so do rollouts that need it
+    longer = 1 if _runs_in_time(start) else plan.longer
+    few = own[: plan.long_rollouts]
+    bounded = bounded_rollout(emulator, truth, few, history, longer, start)
     show(0.8)
     away = (truth - over_space(emulator.input_mean, truth)) / over_space(scale, truth)
     spread = float(away.square().mean().sqrt())
@@ -177,27 +192,38 @@ def stability(
         part=part.name,
         trajectories=len(truth),
         single_steps=errors.single.size,
-        **_where_known(emulator, data, buffers[:, -1], directions, gates),
+        **_where_known(emulator, data, buffers, directions, gates, theta),
     )
 
 
 def _where_known(
-    emulator: Emulator, data: Dataset, frames: Field, directions: Field, gates: Gates
+    emulator: Emulator,
+    data: Dataset,
+    buffers: Given,
+    directions: Field,
+    gates: Gates,
+    theta: Theta,
 ) -> dict[str, Any]:
     """The parts that need a known solver or a known network."""
     notes: dict[str, str] = {}
     known, why = true_step(data, emulator.input_std.detach())
+    stretch, waves = None, None
     if known is None:
         notes["true_constant"] = why
-    layers = layer_bound(emulator, gates)
+    else:
+        rows = [buffers.row(i) for i in range(len(buffers.history))]
+        own = [[] if row.parameters is None else row.parameters[0].tolist() for row in rows]
+        stretch = max(
+            known.at(parameters).stretch(row.history[:, -1], directions[i : i + 1])
+            for i, (row, parameters) in enumerate(zip(rows, own, strict=True))
+        )
+        waves = known.at(list(theta.values.values())).amplification(emulator.input_mean)
+    layers = layer_bound(emulator, gates, buffers)
     if layers is None:
-        notes["layers"] = "unknown network"
-    return {
-        "layers": layers,
-        "true_constant": None if known is None else known.stretch(frames, directions),
-        "true_amplification": None if known is None else known.amplification(emulator.input_mean),
-        "notes": notes,
-    }
+        is_walled = emulator.settings.given.walls == "neumann"
+        notes["layers"] = "walls of a mask" if is_walled else "unknown network"
+    found = {"layers": layers, "true_constant": stretch, "true_amplification": waves}
+    return {**found, "notes": notes}
 
 
 def held_out(data: Dataset) -> Part:
@@ -217,17 +243,27 @@ class Errors:
     predicted: Trajectory
 
 
-def rollout_errors(stepper: AnyStepper, truth: Trajectory, history: int, scale: Tensor) -> Errors:
-    """Roll out from the first history, and step once from true ones from beginning to end."""
+def rollout_errors(
+    stepper: AnyStepper,
+    truth: Trajectory,
+    history: int,
+    scale: Tensor,
+    beside: Given | None = None,
+) -> Errors:
+    """Roll out from the first history, and step once from true ones from beginning to end.
+
+    `beside` holds what is given beside the first history.
+    """
     scale = over_space(scale, truth)
     steps = truth.shape[1] - history
-    predicted = rollout(stepper, truth[:, :history], steps)
+    start = (beside or Given(truth)).with_history(truth[:, :history])
+    predicted = rollout(stepper, start, steps)
     exact = truth[:, history:]
     rolled = torch.stack([size(wrong) for wrong in ((predicted - exact) / scale).unbind(1)], dim=1)
     single = []
     with torch.no_grad():
         for t in np.unique(np.linspace(0, steps - 1, _SINGLE_STEPS).round().astype(int)):
-            one_step = take_step(stepper, Given(truth[:, t : t + history]))
+            one_step = take_step(stepper, replace(start.at(t), history=truth[:, t : t + history]))
             single.append(size((one_step - exact[:, t]) / scale).double().numpy())
     errors = rolled.double().numpy()
     finite = np.where(np.isfinite(errors), errors, np.inf)
@@ -235,11 +271,17 @@ def rollout_errors(stepper: AnyStepper, truth: Trajectory, history: int, scale: 
 
 
 def bounded_rollout(
-    stepper: AnyStepper, truth: Trajectory, own: Trajectory, history: int, longer: int
+    stepper: AnyStepper,
+    truth: Trajectory,
+    own: Trajectory,
+    history: int,
+    longer: int,
+    beside: Given | None = None,
 ) -> Bounded:
     """Go on with rollouts far beyond the data and watch their range.
 
     `own` (b, t, c, *space) begins with the first true history; what follows is the rollout.
+    `beside` holds what is given beside the first history.
     """
     horizon = truth.shape[1] - history
     steps = longer * max(1, horizon)
@@ -249,7 +291,9 @@ def bounded_rollout(
     known = own[:, history:].unbind(dim=1)
     left, excess = torch.full((len(own),), steps + 1), 0.0
     with torch.no_grad():
-        ahead = frames(stepper, own[:, own.shape[1] - history :], steps - len(known))
+        given = (beside or Given(own)).rows(slice(len(own))).at(len(known))
+        given = given.with_history(own[:, own.shape[1] - history :])
+        ahead = frames(stepper, given, steps - len(known))
         for t, frame in enumerate(chain(known, ahead), start=1):
             away = ((frame - middle).abs() / half).flatten(1).amax(dim=1)
             left = torch.where(~(away <= 2.0) & (left > steps), t, left)
@@ -280,16 +324,26 @@ def geometric_sum(constant: float, steps: int) -> np.ndarray:
         return np.cumsum(np.power(float(constant), np.arange(steps)))
 
 
-def _visited_buffers(truth: Trajectory, own: Trajectory, history: int, count: int) -> Trajectory:
+def _visited_buffers(
+    truth: Trajectory, own: Trajectory, history: int, count: int, start: Given
+) -> Given:
     """True histories from the beginning to the end, and the model's own at the end."""
-    starts = np.unique(np.linspace(0, truth.shape[1] - history, count).round().astype(int))
-    visited = [(0, t) for t in starts]
-    visited += [(i, starts[i % len(starts)]) for i in range(1, len(truth))]
-    found = [truth[i : i + 1, t : t + history] for i, t in visited]
-    last = own[:1, own.shape[1] - history :]
-    if bool(torch.isfinite(last).all()):
-        found.append(last)
-    return torch.cat(found)
+    last = truth.shape[1] - history - _runs_in_time(start)
+    starts = np.unique(np.linspace(0, last, count).round().astype(int))
+    visited = [(truth, 0, t) for t in starts]
+    visited += [(truth, i, starts[i % len(starts)]) for i in range(1, len(truth))]
+    if bool(torch.isfinite(own[:1]).all()):
+        visited.append((own, 0, last))
+    return Given.join(
+        [
+            replace(start.row(i).at(t).for_one_step(), history=u[i : i + 1, t : t + history])
+            for u, i, t in visited
+        ]
+    )
+
+
+def _runs_in_time(given: Given) -> bool:
+    return given.forcing is not None or given.signals is not None
 
 
 def _steps_below(bound: np.ndarray, limit: float) -> int:

@@ -10,7 +10,8 @@ not hold: shallow water saves the depth, not the flow.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -42,6 +43,14 @@ class TrueStep:
 
     solver: Solver
     scale: Tensor
+
+    def at(self, theta: Sequence[float]) -> TrueStep:
+        """The same for a trajectory with these parameters, where they vary."""
+        own = dict(zip(self.solver.varying, theta, strict=True))
+        if not own:
+            return self
+        problem = self.solver.problem.changed(**own)
+        return replace(self, solver=replace(self.solver, problem=problem, varying=()))
 
     def stretch(self, frames: Field, directions: Field | None = None) -> float:
         """The largest growth found at some frames (b, c, *space): C is at least this."""
@@ -107,11 +116,13 @@ def true_step(data: Dataset, scale: Tensor) -> tuple[TrueStep | None, str]:
     solver = Solver.fit(data, data.history)
     if solver is None:
         return None, "no solver"
+    known = TrueStep(solver, scale)
+    first = [float(values[data.train.samples[0]]) for values in data.parameters.values()]
     try:
-        take_step(solver, Given(data.train.read([0], 0, 1)))
+        take_step(known.at(first).solver, Given(data.train.read([0], 0, 1)))
     except ValueError:
         return None, "state not in frames"
-    return TrueStep(solver, scale), ""
+    return known, ""
 
 
 def _wavenumbers(points: int, whole: bool = True) -> list[int]:

@@ -25,7 +25,9 @@ __all__ = [
     "error_over_parameter",
     "error_over_setting",
     "error_over_time",
+    "is_outside",
     "pareto",
+    "scale_of",
     "spectra",
     "training_curve",
 ]
@@ -62,15 +64,29 @@ def error_over_parameter(
     trained: Sequence[float] | None,
 ) -> Figure:
     """The error of each trajectory against a parameter of it; the trained range is shaded."""
-    labels = {"xlabel": name, "ylabel": "nRMSE", "xscale": _scale(values), "yscale": "log"}
-    with plotted(6.4, 3.9, **labels) as (figure, axes):
+    x, y = np.array(values, dtype=float), np.array(errors, dtype=float)
+    outside = np.zeros(len(x), dtype=bool) if trained is None else is_outside(x, trained)
+    labels = {"xlabel": name, "ylabel": "nRMSE", "xscale": scale_of(values), "yscale": "log"}
+    with plotted(6.4, 3.9, "best" if outside.any() else None, **labels) as (figure, axes):
         if trained is not None:
             axes.axvspan(*trained, color=color_of(0), alpha=0.1, linewidth=0)
-        axes.plot(values, np.array(errors, dtype=float), "o", markersize=5, color=color_of(0))
+        for place, (some, label) in enumerate(((~outside, "inside"), (outside, "outside"))):
+            style: dict[str, Any] = {"marker": "os"[place], "color": color_of(place)}
+            if some.any():
+                named = f"{label} of the trained range"
+                axes.plot(x[some], y[some], label=named, linestyle="none", markersize=5, **style)
         return figure
 
 
-def _scale(values: Sequence[float]) -> str:
+def is_outside(values: Any, trained: Sequence[float]) -> np.ndarray:
+    """Which values of a parameter lie outside of the range that was trained on."""
+    low, high = trained
+    slack = 1e-3 * max(high - low, 1e-12)
+    return np.asarray((np.asarray(values) < low - slack) | (np.asarray(values) > high + slack))
+
+
+def scale_of(values: Sequence[float]) -> str:
+    """The scale of an axis: logarithmic for positive values that span a factor of ten."""
     return "log" if min(values) > 0 and max(values) >= 10 * min(values) else "linear"
 
 
@@ -196,7 +212,7 @@ def error_over_setting(setting: str, series: Mapping[str, Sequence[SweepPoint]])
     """
     values = list(dict.fromkeys(point.value for points in series.values() for point in points))
     numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-    scale = _scale(values) if numeric else "linear"
+    scale = scale_of(values) if numeric else "linear"
     labels = {"xlabel": setting, "ylabel": "nRMSE", "xscale": scale, "yscale": "log"}
     with plotted(6.4, 3.9, "beside", **labels) as (figure, axes):
         for place, (name, points) in enumerate(series.items()):

@@ -22,6 +22,7 @@ from fino.inspection.layers import GateReport, LayerReport, StrongStencil
 from fino.inspection.stability import Stability
 from fino.inspection.stencil import AXES
 from fino.report import look
+from fino.report.curves import scale_of
 from fino.report.inspection_words import (
     count_growing,
     inspection_json,
@@ -40,6 +41,8 @@ _SHOWN = 4
 _CAPTIONS = {
     "stencils": "The strongest learned stencils, and below each its symbol: what it does to waves, "
     "beside the exact derivative that the nearest textbook stencil stands for.",
+    "time-steps": "The learned Δt of every block over the trained range of a parameter; the dotted "
+    "line is the value that the rest is looked at with.",
     "gates": "How often each gate is open on data, channels sorted.",
     "bound": "The measured error beside Proposition 1. Above the dotted line a constant guess "
     "satisfies a bound as well.",
@@ -63,7 +66,8 @@ def write_inspection(found: Inspection, folder: str | Path) -> Path:
     for name, figure in figures.items():
         whole = f"inspection-{name}"
         svg = Markup(look.inline(figure, whole))
-        pictures.append({"name": whole, "caption": _CAPTIONS[name], "svg": svg})
+        caption = next(said for part, said in _CAPTIONS.items() if name.startswith(part))
+        pictures.append({"name": whole, "caption": caption, "svg": svg})
     template = look.template("inspection.html.j2")
     section = template.render(sections=inspection_sections(found)[1:], pictures=pictures)
     (folder / "section.html").write_text(section, encoding="utf-8")
@@ -87,6 +91,8 @@ def _draw(found: Inspection) -> dict[str, Figure]:
     figures, stable = {}, found.stability
     if found.layers:
         figures["stencils"] = _draw_stencils(found.layers)
+    for name, over in found.time_steps_over.items():
+        figures[f"time-steps-{name}"] = _draw_time_steps(name, over, found.theta.values[name])
     if found.gates:
         figures["gates"] = _draw_gates(found.gates)
     if stable is not None:
@@ -145,6 +151,16 @@ def _draw_symbol(axes: Axes, one: StrongStencil) -> None:
     which = "imaginary" if imaginary else "real"
     axes.set_xlim(0, 1)
     axes.set_xlabel(f"θ/π along {AXES[found.axis]}, {which} part", fontsize=8)
+
+
+def _draw_time_steps(name: str, over: dict[str, Any], here: float) -> Figure:
+    """Δt of every block over a parameter."""
+    labels = {"xlabel": name, "ylabel": "Δt", "xscale": scale_of(over["values"])}
+    with plotted(6.4, 3.4, "beside", **labels) as (figure, axes):
+        for place, (block, steps) in enumerate(over["time_steps"].items()):
+            axes.plot(over["values"], steps, label=block, **line_style(place))
+        axes.axvline(here, color=INK, linestyle=":", linewidth=1.2)
+        return figure
 
 
 def _draw_gates(gates: list[GateReport]) -> Figure:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fino.inspection.amplification import Amplification
+from fino.inspection.held import Theta
 from fino.inspection.inspect import Inspection
 from fino.inspection.layers import GateReport, LayerReport, PriorReport, StrongStencil
 from fino.inspection.stability import ErrorBound, Stability
@@ -38,6 +39,7 @@ _REASONS = {
         "the step does not commute with shifts of the grid, so waves are not its eigenvectors"
     ),
     "unknown network": "a bound from layer norms is known for FINO and U-Net only",
+    "walls of a mask": "a bound from layer norms does not know the walls of a mask",
     "no solver": "there is no solver for {data} here that starts from its frames",
     "state not in frames": (
         "a saved frame of {data} ({fields}) does not hold the solver's whole state, so the true "
@@ -89,6 +91,19 @@ def describe_missing(found: Inspection) -> dict[str, str]:
     return said
 
 
+def describe_theta(theta: Theta) -> str:
+    """The parameters that Δt, stencils and waves are looked at with."""
+    named = [
+        f"{name} = {value:.3g} (trained on {theta.trained[name][0]:.3g} to "
+        f"{theta.trained[name][1]:.3g})"
+        for name, value in theta.values.items()
+    ]
+    return (
+        f"Δt, stencils and waves are those at {', '.join(named)}; what is measured on data has "
+        "the parameters of each trajectory."
+    )
+
+
 def describe_prior(found: PriorReport) -> list[str]:
     """Which frames are combined, or which equation the stencil stands for."""
     if found.kind == "increment":
@@ -119,6 +134,8 @@ def _model(found: Inspection) -> Section:
             "It sees the whole field: reach and stencils say little about it, the stability part "
             "applies in full."
         )
+    if found.theta.values:
+        lines.append(describe_theta(found.theta))
     if "data" in found.notes:
         lines.append(f"Its data could not be opened: {found.notes['data']}")
     return Section("Model", lines)
@@ -141,6 +158,12 @@ def _learned(found: Inspection) -> Section:
             f"Learned Δt: {min(values):.3g} to {max(values):.3g} "
             f"({', '.join(f'{n} {v:.3g}' for n, v in found.time_steps.items())})."
         )
+    for name, over in found.time_steps_over.items():
+        ends = [f"{name} = {over['values'][i]:.3g}" for i in (0, -1)]
+        steps = [
+            " ".join(f"{steps[i]:.3g}" for steps in over["time_steps"].values()) for i in (0, -1)
+        ]
+        lines.append(f"In the same order, Δt is {steps[0]} at {ends[0]}, {steps[1]} at {ends[1]}.")
     if found.gates:
         tables.append(_gate_table(found.gates))
     else:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -104,9 +105,12 @@ def scene_of(run: Run, sample: int = 0) -> Scene:
     shown, steps = task.shown, task.steps
     given, future = part.begin([sample], shown)
     predicted = run.predict(given, steps)
+    # cells outside of a mask are no part of the domain, and are left blank
+    blank = torch.zeros(1) if given.mask is None else torch.where(given.mask[0] > 0, 0.0, torch.nan)
+    theta = [] if given.parameters is None else given.parameters[0].tolist()
     return Scene(
-        truth=future[0].numpy(),
-        prediction=predicted[0].numpy(),
+        truth=(future[0] + blank).numpy(),
+        prediction=(predicted[0] + blank).numpy(),
         times=data.card.start + data.dt * np.arange(shown, shown + steps),
         grid=data.grid,
         fields=data.fields,
@@ -115,6 +119,9 @@ def scene_of(run: Run, sample: int = 0) -> Scene:
         steady=data.steady,
         sphere=data.card.area_weighted,
         model=run.model_name,
+        sample=sample,
+        parameters=dict(zip(data.card.varying, theta, strict=True)),
+        is_masked=given.mask is not None,
     )
 
 
@@ -194,10 +201,15 @@ def _errors(run: Run, scores: Scores, others: Sequence[Scores]) -> Picture:
 def _over_parameters(scores: Scores) -> list[Picture]:
     pictures = []
     for name, found in scores.over_parameters.items():
-        figure = curves.error_over_parameter(
-            name, found["values"], found["nrmse"], found["trained"]
-        )
+        values, errors, trained = found["values"], found["nrmse"], found["trained"]
+        figure = curves.error_over_parameter(name, values, errors, trained)
         caption = "One dot for each trajectory; the shade is the range of the training part."
+        if trained is not None and (outside := curves.is_outside(values, trained)).any():
+            y = np.array(errors, dtype=float)
+            far = f"{len(y[outside])} of {len(y)} trajectories lie outside of it"
+            caption += f" {far}, with a median nRMSE of {np.median(y[outside]):.3g}"
+            inside = y[~outside]
+            caption += f"; inside it is {np.median(inside):.3g}." if len(inside) else "."
         pictures.append(Picture(f"error-over-{name}", figure, f"Error over {name}", caption))
     return pictures
 
@@ -236,6 +248,7 @@ def _html(
         verdict=describe_verdict(scores),
         asked=words.describe_question(run.data, scores),
         tiles=words.headline_tiles(scores),
+        shown=words.describe_sample(scene.sample, scene.parameters, scene.is_masked),
         player=None if scene.steady else player_content(scene),
         field_gradient=gradient(look.FIELD_MAP),
         error_gradient=gradient(look.ERROR_MAP),

@@ -8,7 +8,7 @@ always share one colour scale.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ class Scene:
     """Truth and prediction (t, c, *space) as numpy arrays.
 
     Steady data have one frame each; then `given` is the input (c, *space).  On a sphere the first
-    axis is the latitude, and pictures have north at the top.
+    axis is the latitude, and pictures have north at the top.  Cells outside of a mask are NaN.
     """
 
     truth: np.ndarray
@@ -48,6 +48,9 @@ class Scene:
     steady: bool = False
     sphere: bool = False
     model: str = "model"
+    sample: int = 0
+    parameters: dict[str, float] = field(default_factory=dict)
+    is_masked: bool = False
 
     def __post_init__(self) -> None:
         for name in ("truth", "prediction", "given"):
@@ -103,7 +106,7 @@ class Scene:
 
     def limits(self, channel: int) -> tuple[float, float]:
         """One scale for truth and prediction, both as lines: the truth's own range."""
-        low, high = float(self.truth[:, channel].min()), float(self.truth[:, channel].max())
+        low, high = (float(f(self.truth[:, channel])) for f in (np.nanmin, np.nanmax))
         return (low, high) if high > low else (low - 0.5, high + 0.5)
 
     def error_limit(self, channel: int) -> float:
@@ -116,11 +119,11 @@ class Scene:
         """Truth, prediction and error of one channel, the first two in the same colours."""
         low, high = color_limits(self.truth[:, channel])
         worst, label = self.error_limit(channel), self.label(channel)
-        field = {"cmap": FIELD_MAP, "vmin": low, "vmax": high}
+        own = {"cmap": FIELD_MAP, "vmin": low, "vmax": high}
         error = {"cmap": ERROR_MAP, "vmin": -worst, "vmax": worst}
         return [
-            Panel("truth", self.truth[:, channel], field, label),
-            Panel(self.model, self.prediction[:, channel], field, label),
+            Panel("truth", self.truth[:, channel], own, label),
+            Panel(self.model, self.prediction[:, channel], own, label),
             Panel("error", self.error[:, channel], error, f"error of {label}"),
         ]
 

@@ -28,6 +28,7 @@ __all__ = [
     "describe_question",
     "describe_reach",
     "describe_reproduction",
+    "describe_sample",
     "describe_task",
     "describe_verdict",
     "headline_tiles",
@@ -149,6 +150,13 @@ def describe_question(data: Dataset, scores: Scores) -> str:
     )
 
 
+def describe_sample(sample: int, parameters: dict[str, float], is_masked: bool) -> str:
+    """Which test sample is drawn, with which parameters; blank cells are explained."""
+    named = "".join(f", {name} = {value:.4g}" for name, value in parameters.items())
+    blank = " Blank cells lie outside of the domain (masked)." if is_masked else ""
+    return f"Test sample {sample}{named}.{blank}"
+
+
 def describe_task(data: dict[str, Any]) -> str:
     """What was scored, in a line, from the `data` block of scores."""
     words = f"{data['title'] or data['name']}: {data['samples']} {data['part']} samples"
@@ -165,7 +173,7 @@ def describe_verdict(scores: Scores) -> str:
     if not baselines:
         return f"{name} has nRMSE {own:.3g}; no baseline was measured beside it."
     beaten = scores.verdict["baselines"]
-    lost = [b for b in scores.baselines if not beaten[b]["beaten"]]
+    lost = [b for b in beaten if not beaten[b]["beaten"]]
     if lost:
         better = " or ".join(f"{b} ({baselines[b]:.3g})" for b in lost)
         return f"{name} (nRMSE {own:.3g}) does not beat {better}."
