@@ -23,7 +23,7 @@ __all__ = [
     "Held",
     "Theta",
     "average_conditions",
-    "films",
+    "modulations",
     "theta_at",
     "time_steps",
     "time_steps_over",
@@ -92,7 +92,7 @@ def average_conditions(emulator: Emulator, theta: Theta, points: Sequence[int]) 
     return Given(torch.empty(1, 0, emulator.channels, *points), **parts)
 
 
-def films(emulator: Emulator, given: Given) -> dict[str, Film]:
+def modulations(emulator: Emulator, given: Given) -> dict[str, Film]:
     """What θ does to every block that it modulates, by the block's name: one for each row."""
     network: Any = emulator.network
     theta = emulator.conditioning.theta(given)
@@ -110,7 +110,7 @@ def films(emulator: Emulator, given: Given) -> dict[str, Film]:
 def time_steps(emulator: Emulator, given: Given) -> dict[str, list[float]]:
     """Δt of every block for each row of what is given; one value where it has no conditions."""
     network: Any = emulator.network
-    found, changed = {}, films(emulator, given)
+    found, changed = {}, modulations(emulator, given)
     with torch.no_grad():
         for name, block in network.named_modules():
             if isinstance(block, FinoBlock):

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from fino.given import Given
-from fino.inspection.held import films
+from fino.inspection.held import modulations
 from fino.inspection.stencil import (
     StencilReport,
     chance_distance,
@@ -171,7 +171,9 @@ def layer_reports(emulator: Emulator, given: Given | Trajectory) -> list[LayerRe
     by its weights times the size of what it is applied to.
     """
     given, grid, reports = Given.of(given), emulator.grid, []
-    changed = {f"{block}.operator.stencil": film for block, film in films(emulator, given).items()}
+    changed = {
+        f"{block}.operator.stencil": film for block, film in modulations(emulator, given).items()
+    }
     layers: dict[str, Any] = {
         name: module for name, module in emulator.network.named_modules() if _holds_stencils(module)
     }
@@ -230,7 +232,7 @@ def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
 def gate_reports(emulator: Emulator, given: Given | Trajectory) -> list[GateReport]:
     """A report for every gated block, from one step over a batch."""
     given = Given.of(given)
-    changed = {f"{block}.operator": film for block, film in films(emulator, given).items()}
+    changed = {f"{block}.operator": film for block, film in modulations(emulator, given).items()}
     gated = {
         name: module.gate
         for name, module in emulator.network.named_modules()

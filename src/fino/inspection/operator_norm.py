@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from fino.given import Given
-from fino.inspection.held import films
+from fino.inspection.held import modulations
 from fino.model.convolution import Convolution
 from fino.model.emulator import Emulator
 from fino.model.fino import Film, Fino
@@ -91,7 +91,7 @@ def layer_bound(
     bound = next((b for known, b in _KNOWN.items() if isinstance(emulator.network, known)), None)
     if bound is None or emulator.settings.given.walls == "neumann":
         return None
-    changed = films(emulator, given) if given is not None else {}
+    changed = modulations(emulator, given) if given is not None else {}
     tally = _Tally(emulator.network, emulator.grid.points, gates or {}, changed, {})
     try:
         with torch.no_grad():
@@ -128,7 +128,7 @@ class _Tally:
     network: Any
     points: tuple[int, ...]
     gates: Gates
-    films: dict[str, Film]
+    modulations: dict[str, Film]
     layers: dict[str, float]
 
     @property
@@ -161,7 +161,7 @@ def _fino(tally: _Tally) -> float:
 def _block(tally: _Tally, name: str, level: int) -> float:
     """‖W_p‖ (1 + Δt ‖W_c‖ gate ‖w‖) for U′ = U + Δt W_c [σ(W_g S) ⊙ S]."""
     block = tally.network.get_submodule(name)
-    derivative, film = tally.norm(f"{name}.operator.stencil", level), tally.films.get(name)
+    derivative, film = tally.norm(f"{name}.operator.stencil", level), tally.modulations.get(name)
     if film is not None:
         derivative *= float((1 + film.scale).abs().max())
     if block.operator.gate is not None:
