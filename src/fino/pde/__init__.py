@@ -9,6 +9,7 @@ from __future__ import annotations
 from fino.pde.advection import Advection
 from fino.pde.compressible import Compressible
 from fino.pde.darcy import Darcy, RelaxingDarcy
+from fino.pde.euler import Euler
 from fino.pde.fisher import Fisher
 from fino.pde.fitzhugh_nagumo import FitzHughNagumo
 from fino.pde.gray_scott import GrayScott
@@ -23,6 +24,7 @@ __all__ = [
     "Compressible",
     "Darcy",
     "Duration",
+    "Euler",
     "Fisher",
     "FitzHughNagumo",
     "Frames",
@@ -48,6 +50,7 @@ PROBLEMS: dict[str, type[Problem]] = {
     "shallow-water-momenta": ShallowWaterMomenta,
     "gray-scott": GrayScott,
     "mp-pde": MpPde,
+    "euler-2d": Euler,
 }
 
 

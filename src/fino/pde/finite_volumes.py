@@ -24,7 +24,7 @@ from numba import njit
 
 from fino.pde.problem import MOST_STEPS, Array
 
-__all__ = ["advect", "flow"]
+__all__ = ["advect", "flow", "hllc", "limited"]
 
 #: A pressure at or below the first becomes the second.
 _NO_PRESSURE, _LOW_PRESSURE = 1e-8, 1e-4
@@ -36,7 +36,7 @@ _compiled = njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 
 
 @_compiled
-def _slope(a: float, b: float) -> float:
+def limited(a: float, b: float) -> float:
     """The monotonised central slope from the differences to both neighbours (van Leer, 1977).
 
         s = sign(c) · min(2|a|, 2|b|, |c|)   if a b > 0,  else 0;      c = (a + b) / 2
@@ -64,10 +64,10 @@ def advect(u: Array, middle: Array, face: Array, courant: float, steps: int) -> 
 @_compiled
 def _advect_stage(before: Array, u: Array, face: Array, courant: float, after: Array) -> None:
     n = u.size
-    face[0] = u[0] + 0.5 * _slope(u[0] - u[n - 1], u[1] - u[0])
+    face[0] = u[0] + 0.5 * limited(u[0] - u[n - 1], u[1] - u[0])
     for i in range(1, n - 1):
-        face[i] = u[i] + 0.5 * _slope(u[i] - u[i - 1], u[i + 1] - u[i])
-    face[n - 1] = u[n - 1] + 0.5 * _slope(u[n - 1] - u[n - 2], u[0] - u[n - 1])
+        face[i] = u[i] + 0.5 * limited(u[i] - u[i - 1], u[i + 1] - u[i])
+    face[n - 1] = u[n - 1] + 0.5 * limited(u[n - 1] - u[n - 2], u[0] - u[n - 1])
     after[0] = before[0] - courant * (face[0] - face[n - 1])
     for i in range(1, n):
         after[i] = before[i] - courant * (face[i] - face[i - 1])
@@ -143,7 +143,7 @@ def _stage(
 ) -> None:
     """after = q − ratio · (difference of the fluxes of w); ratio = Δt / Δx."""
     _edges(w, edge)
-    _hllc(edge, gamma, flux)
+    _flux_of(edge, gamma, flux)
     for c in range(3):
         for i in range(q.shape[1]):
             after[c, i] = q[c, i] - ratio * (flux[c, i + 1] - flux[c, i])
@@ -155,7 +155,7 @@ def _edges(w: Array, edge: Array) -> None:
     n = w.shape[1]
     for c in range(3):
         for i in range(1, n - 1):
-            rise = 0.5 * _slope(w[c, i] - w[c, i - 1], w[c, i + 1] - w[c, i])
+            rise = 0.5 * limited(w[c, i] - w[c, i - 1], w[c, i + 1] - w[c, i])
             edge[c, i] = w[c, i] - rise
             edge[c + 3, i] = w[c, i] + rise
     for i in range(1, n - 1):
@@ -166,29 +166,45 @@ def _edges(w: Array, edge: Array) -> None:
 
 
 @_compiled
-def _hllc(edge: Array, gamma: float, flux: Array) -> None:
-    """The flux between the high end of one cell and the low end of the next.
+def _flux_of(edge: Array, gamma: float, flux: Array) -> None:
+    """The flux between the high end of one cell and the low end of the next."""
+    for i in range(flux.shape[1]):
+        flux[0, i], flux[1, i], flux[2, i] = hllc(
+            edge[3, i + 1],
+            edge[4, i + 1],
+            edge[5, i + 1],
+            edge[0, i + 2],
+            edge[1, i + 2],
+            edge[2, i + 2],
+            gamma,
+        )
+
+
+@njit(inline="always")
+def hllc(
+    rho_l: float, p_l: float, v_l: float, rho_r: float, p_r: float, v_r: float, gamma: float
+) -> tuple[float, float, float]:
+    """The flux of mass, momentum and energy through a face between two states (ρ, p, v).
 
     The contact wave says which side K the face sees: f = f_K + S_K (q*_K − q_K), where S_K is
     the outer wave of that side, or zero when it moves away from the face.
     """
-    for i in range(flux.shape[1]):
-        rho_l, p_l, v_l = edge[3, i + 1], edge[4, i + 1], edge[5, i + 1]
-        rho_r, p_r, v_r = edge[0, i + 2], edge[1, i + 2], edge[2, i + 2]
-        sound = math.sqrt(gamma * max(p_l / rho_l, p_r / rho_r))
-        wave_l, wave_r = min(v_l, v_r) - sound, max(v_l, v_r) + sound
-        mass_l, mass_r = rho_l * (wave_l - v_l), rho_r * (wave_r - v_r)
-        contact = (p_r - p_l + mass_l * v_l - mass_r * v_r) / (mass_l - mass_r)
-        left = contact >= 0.0
-        rho, p, v = rho_l if left else rho_r, p_l if left else p_r, v_l if left else v_r
-        wave, mass = wave_l if left else wave_r, mass_l if left else mass_r
-        outer = min(wave_l, 0.0) if left else max(wave_r, 0.0)
-        energy = p / (gamma - 1.0) + 0.5 * rho * v * v
-        rho_star = mass / (wave - contact)
-        energy_star = rho_star * (energy / rho + (contact - v) * (contact + p / mass))
-        flux[0, i] = rho * v + outer * (rho_star - rho)
-        flux[1, i] = rho * v * v + p + outer * (rho_star * contact - rho * v)
-        flux[2, i] = v * (energy + p) + outer * (energy_star - energy)
+    sound = math.sqrt(gamma * max(p_l / rho_l, p_r / rho_r))
+    wave_l, wave_r = min(v_l, v_r) - sound, max(v_l, v_r) + sound
+    mass_l, mass_r = rho_l * (wave_l - v_l), rho_r * (wave_r - v_r)
+    contact = (p_r - p_l + mass_l * v_l - mass_r * v_r) / (mass_l - mass_r)
+    left = contact >= 0.0
+    rho, p, v = rho_l if left else rho_r, p_l if left else p_r, v_l if left else v_r
+    wave, mass = wave_l if left else wave_r, mass_l if left else mass_r
+    outer = min(wave_l, 0.0) if left else max(wave_r, 0.0)
+    energy = p / (gamma - 1.0) + 0.5 * rho * v * v
+    rho_star = mass / (wave - contact)
+    energy_star = rho_star * (energy / rho + (contact - v) * (contact + p / mass))
+    return (
+        rho * v + outer * (rho_star - rho),
+        rho * v * v + p + outer * (rho_star * contact - rho * v),
+        v * (energy + p) + outer * (energy_star - energy),
+    )
 
 
 @_compiled

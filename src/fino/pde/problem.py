@@ -155,8 +155,8 @@ class Problem(Settings):
             own = {name: float(values[0]) for name, values in self.draw_parameters(0, [0]).items()}
             problem = self.changed(**own) if own else self
             forcing = self.draw_forcing(grid, when, 0, [0]) if forcing is None else forcing
-            return problem.solve(grid, self.draw(grid, 0, [0]), when, progress, forcing)
-        start = np.array(initial, np.float64)
+            return problem.solve(grid, problem.draw(grid, 0, [0]), when, progress, forcing)
+        start = np.array(initial, np.float64, order="C")
         if start.shape[2:] != grid.points:
             raise ValueError(
                 f"initial should be (b, s, *space) on a grid of {grid.points}, got {start.shape}."
@@ -188,7 +188,7 @@ class Problem(Settings):
                 f"{self.name} needs forcing (b, t, {len(self.forces)}, *space) = {wanted}, as "
                 f"draw_forcing gives it, got {got}."
             )
-        return np.array(forcing, np.float64)
+        return np.array(forcing, np.float64, order="C")
 
     @abstractmethod
     def integrate(self, grid: Grid, start: Array, times: Array) -> Array:
