@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 import fino
 from fino.grid import Grid
-from fino.pde.euler import GAMMAS, Euler
+from fino.pde.euler import _GAMMAS, Euler
 
 GAS = Euler(gas="own")
 
@@ -145,7 +145,7 @@ def test_a_coarse_start_is_the_mean_of_the_fine_one():
 def test_the_gas_is_a_parameter_of_the_trajectory():
     data = fino.generate("euler-2d", 12, points=8, frames=3, duration=0.1, refine=2)
     gamma = data.parameters["gamma"]
-    assert set(gamma) <= set(GAMMAS) and len(set(gamma)) > 3
+    assert set(gamma) <= set(_GAMMAS) and len(set(gamma)) > 3
     assert data.card.refine == 2 and data.shape == (12, 3, 4, 8, 8)
     one = fino.generate("euler-2d", 2, points=8, frames=3, gas="own", gamma=1.3)
     assert not one.parameters and one.card.parameters["gamma"] == 1.3

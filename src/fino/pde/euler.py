@@ -20,10 +20,10 @@ from fino.pde.initial import log_uniform
 from fino.pde.problem import Array, Duration, Frames, Points, Problem, check_boundary
 from fino.streams import numpy_stream
 
-__all__ = ["GAMMAS", "Euler"]
+__all__ = ["Euler"]
 
 #: The ratios of heat capacities of The Well's gases.
-GAMMAS = (1.13, 1.22, 1.3, 1.33, 1.365, 1.4, 1.404, 1.453, 1.597, 1.76)
+_GAMMAS = (1.13, 1.22, 1.3, 1.33, 1.365, 1.4, 1.404, 1.453, 1.597, 1.76)
 
 #: What the states of the patches are drawn from.
 _DENSITY, _PRESSURE, _VELOCITY = (0.25, 2.0), (0.2, 2.0), 0.6
@@ -65,7 +65,7 @@ class Euler(Problem):
         if self.gas == "own":
             return {}
         streams = [numpy_stream(seed, self.name, "gamma", int(i)) for i in samples]
-        return {"gamma": np.array([GAMMAS[stream.integers(len(GAMMAS))] for stream in streams])}
+        return {"gamma": np.array([_GAMMAS[stream.integers(len(_GAMMAS))] for stream in streams])}
 
     def draw(self, grid: Grid, seed: int, samples: Sequence[int]) -> Array:
         """Averages over cells of density, energy and momenta: (b, 4, *space)."""
