@@ -17,11 +17,12 @@ from typing import Any
 
 from fino.cli.console import say, say_json
 from fino.data.card import Card
+from fino.durable import write_folder
 from fino.metrics.scores import Score, Scores
 from fino.model import pretrained
 from fino.model.emulator import Emulator
 from fino.model.pretrained import CARD, FORMAT
-from fino.model.store import CONFIG, WEIGHTS, load, model_hash, write_folder
+from fino.model.store import CONFIG, WEIGHTS, load, model_hash
 from fino.report.words import describe_verdict
 from fino.training.run import PRETRAINED
 from fino.training.run_data import read_json

@@ -11,9 +11,10 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
-__all__ = ["describe_machine", "keep_freed_memory", "peak_memory", "threads"]
+__all__ = ["describe_machine", "free_memory", "keep_freed_memory", "peak_memory", "threads"]
 
 # From glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
@@ -56,6 +57,26 @@ def peak_memory() -> int:
 
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def free_memory() -> int:
+    """The bytes that this process can still take: of the machine, and of what limits are set."""
+    free = [2**63]
+    with suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")]
+    with suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        used = int((group / "memory.current").read_text())
+        free.append(int((group / "memory.max").read_text()) - used)
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            free.append(limit - pages * resource.getpagesize())
+    return max(0, min(free))
 
 
 def describe_machine() -> str:

@@ -54,7 +54,7 @@ def run_app(app: App, name: str, verbs: list[str]) -> None:
     try:
         _check_verb(sys.argv[1:], verbs)
         _check_settings(sys.argv[1:])
-        app(exit_on_error=False, print_error=False)
+        app(sys.argv[1:], exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
         words, verb = " ".join(error.unused_tokens or ()), sys.argv[1]
         _write_error(name, f"{words!r} stands without an option. See `{name} {verb} --help`.")

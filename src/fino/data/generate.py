@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,7 +33,14 @@ from fino.data.dataset import Dataset, sample_digest
 from fino.data.frames import ArrayFrames, find_broken
 from fino.data.split import Split, split_by_rule, split_by_share
 from fino.data.store import read_native, write_cards, write_native
-from fino.durable import hold_alone, replace, whole_file, write_whole
+from fino.durable import (
+    check_no_link,
+    clear_leftovers,
+    hold_alone,
+    replace,
+    whole_file,
+    write_whole,
+)
 from fino.pde import Problem, find_problem
 from fino.pde.problem import Progress, cores
 from fino.settings import did_you_mean
@@ -53,6 +60,9 @@ _OF_THE_PROBLEM = (
     *("name", "title", "equation", "description", "fields", "units", "inputs", "steady"),
     *("directions", "turning", "speed", "solver", "flaws"),
 )
+
+#: The names of the parts of an unfinished file.
+_PARTS = r"card\.json|\d{8,}\.shard|whole\.h5"
 
 #: The checksum of each sample of a shard, and the seconds that it took.
 Head = tuple[list[bytes], float]
@@ -153,6 +163,10 @@ class Plan:
                 self._solve_missing(shards, progress)
                 seconds = shards.assemble(self.conditions)
                 write_cards(shards.path, _with_cost(self.card, seconds))
+                shards.clear()
+        elif shards.folder.exists():
+            # Parts that a kill left of this very file; those of another are not ours to clear.
+            with suppress(ValueError, OSError), shards.locked(overwrite):
                 shards.clear()
         return read_native(shards.path)
 
@@ -419,23 +433,24 @@ class _Shards:
                 f"{self.path} exists already and holds something else. Choose another name, or "
                 "allow overwriting."
             )
-        # A file has its name only when it is whole: parts that are left are of no use any more.
-        self.clear()
         return True
 
     @contextmanager
     def locked(self, overwrite: bool) -> Iterator[None]:
         """Hold the folder of shards alone, and check that it is about the same data."""
+        check_no_link(self.folder)
         plan, wanted = self.folder / "card.json", self.card.to_json().encode()
-        with hold_alone(self.folder, f"another process is making {self.path} now."):
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        with hold_alone(lock, f"Another process is making {self.path}"):
+            self.folder.mkdir(exist_ok=True)
+            clear_leftovers(self.folder, _PARTS)
             if plan.exists() and plan.read_bytes() != wanted:
                 if not overwrite:
                     raise ValueError(
                         f"{self.folder} holds an unfinished file with other settings. Finish it "
                         "with the same settings, or allow overwriting to begin again."
                     )
-                for old in self.folder.glob("*.shard"):
-                    old.unlink()
+                self._remove_parts()
             write_whole(plan, wanted)
             yield
 
@@ -490,6 +505,12 @@ class _Shards:
         return sum(seconds for _, seconds in self.checked.values())
 
     def clear(self) -> None:
-        """Remove the parts; what cannot be removed does no harm."""
+        """Remove the parts; what cannot be removed, or is not ours, does no harm."""
         with suppress(OSError):
-            shutil.rmtree(self.folder)
+            self._remove_parts()
+            self.folder.rmdir()
+
+    def _remove_parts(self) -> None:
+        for path in self.folder.iterdir():
+            if re.fullmatch(_PARTS, path.name) and not path.is_symlink():
+                path.unlink()

@@ -16,6 +16,7 @@ from fino.data.lightcone import light_cone
 from fino.locality import Locality
 from fino.model import MODELS
 from fino.model.conditioning import ConditioningSettings
+from fino.model.cost import check_room
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.model.prior import choose_prior
 from fino.model.scaling import fit_frames
@@ -81,6 +82,7 @@ def build(
     }
     if condition == "film" and emulator_settings.given.scalars:
         shape["parameters"] = emulator_settings.given.scalars
+    check_room(network_class, **shape, **settings)
     settings = {**_depth(name, data, emulator_settings.predict, shape, settings), **settings}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -17,12 +17,49 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-__all__ = ["multiply_adds", "parameters"]
+from fino.machine import free_memory
+
+__all__ = ["check_room", "count_weights", "multiply_adds", "parameters"]
+
+#: Tensors of weights beyond which a network is a mistake.
+_MOST_TENSORS = 20_000
+#: Copies of the weights that training holds: gradients, momenta, the best so far.
+_COPIES = 8
 
 
 def parameters(network: nn.Module) -> int:
     """How many real numbers the network learns; a complex weight is two."""
     return sum(p.numel() * (2 if p.is_complex() else 1) for p in network.parameters())
+
+
+def count_weights(kind: Any, **settings: Any) -> int:
+    """How many real numbers a network of this kind would learn, without making room for them."""
+    tensors = 0
+
+    def count(module: nn.Module, name: str, weight: Any) -> None:
+        nonlocal tensors
+        tensors += 1
+        if tensors > _MOST_TENSORS:
+            raise ValueError(f"the network would have more than {_MOST_TENSORS} layers.")
+
+    hook = nn.modules.module.register_module_parameter_registration_hook(count)
+    try:
+        with torch.device("meta"):
+            return parameters(kind(**settings))
+    except (RuntimeError, OverflowError, MemoryError):
+        raise ValueError("the network would be larger than any machine.") from None
+    finally:
+        hook.remove()
+
+
+def check_room(kind: Any, **settings: Any) -> None:
+    """Refuse a network that this machine has no memory to train."""
+    needed, free = 4 * _COPIES * count_weights(kind, **settings), free_memory()
+    if needed > free:
+        raise ValueError(
+            f"training this network needs about {needed / 1e9:.3g} GB of memory for its weights, "
+            f"and {free / 1e9:.3g} GB are free. Choose a smaller width, or fewer levels or blocks."
+        )
 
 
 def multiply_adds(network: nn.Module, shape: Sequence[int]) -> int:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,12 +23,13 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_from_tensors
 
 import fino
-from fino.durable import read_bytes, write_whole
+from fino.durable import read_bytes, restore_folder, wait_for_folder, write_folder
 from fino.grid import Grid
 from fino.model import MODELS
+from fino.model.cost import count_weights
 from fino.model.emulator import Emulator, EmulatorSettings
 
-__all__ = ["load", "model_hash", "save", "write_folder"]
+__all__ = ["load", "model_hash", "read_tensors", "repair", "save"]
 
 FORMAT = "fino-model"
 VERSION = 2
@@ -38,6 +37,7 @@ VERSION = 2
 _READ = (1, 2)
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
+_NAMES = (WEIGHTS, CONFIG)
 
 
 def save(model: Emulator, folder: str | Path, *, overwrite: bool = False) -> Path:
@@ -67,20 +67,17 @@ def save(model: Emulator, folder: str | Path, *, overwrite: bool = False) -> Pat
 def load(folder: str | Path) -> Emulator:
     """Read a model back, checking every byte."""
     folder = Path(folder)
-    if not folder.is_dir():
+    if not wait_for_folder(folder, _NAMES):
         raise ValueError(f"There is no model folder at {folder}. Expected {CONFIG} and {WEIGHTS}.")
-    config = _read_config(folder / CONFIG)
-    weights = read_bytes(folder / WEIGHTS)
-    if hashlib.sha256(weights).hexdigest() != config["weights_sha256"]:
-        raise ValueError(
-            f"{folder / WEIGHTS} is damaged: its SHA-256 differs from {CONFIG}. "
-            f"Restore the file or save the model again."
-        )
-    try:
-        tensors = tensors_from_bytes(weights)
-    except SafetensorError as error:
-        raise ValueError(f"{folder / WEIGHTS} is not a safetensors file: {error}.") from None
-    return _rebuild(config, tensors, folder)
+    while True:
+        config = _read_config(folder / CONFIG)
+        try:
+            tensors = read_tensors(folder / WEIGHTS, str(config.get("weights_sha256")), CONFIG)
+            return _rebuild(config, tensors, folder)
+        except ValueError:
+            # A training may have replaced the folder between the two reads.
+            if not wait_for_folder(folder, _NAMES) or _read_config(folder / CONFIG) == config:
+                raise
 
 
 def model_hash(folder: str | Path) -> str:
@@ -88,35 +85,60 @@ def model_hash(folder: str | Path) -> str:
     return str(_read_config(Path(folder) / CONFIG)["weights_sha256"])
 
 
-def write_folder(folder: str | Path, files: dict[str, bytes], *, overwrite: bool = False) -> Path:
-    """Write files as a folder that appears at once, after all of it is on the disk."""
-    folder = Path(folder)
-    if folder.exists() and not overwrite:
-        raise ValueError(f"{folder} exists already. Choose another name or pass overwrite=True.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+def repair(folder: Path) -> None:
+    """Put back what a kill left of a model folder that no other process is writing."""
+    restore_folder(folder, _NAMES, alone=True)
+
+
+def read_tensors(path: Path, sha256: str, source: str) -> dict[str, torch.Tensor]:
+    """The tensors of a file whose SHA-256 `source` states; each once, real and finite."""
+    content = read_bytes(path)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ValueError(
+            f"{path} is damaged: its SHA-256 differs from {source}. "
+            f"Restore the file or save the model again."
+        )
     try:
-        for name, content in files.items():
-            write_whole(fresh / name, content)
-        fresh.chmod(0o755)
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-            folder.rename(old / folder.name)
-            fresh.rename(folder)
-            shutil.rmtree(old)
-        else:
-            fresh.rename(folder)
-    finally:
-        if fresh.exists():
-            shutil.rmtree(fresh)
-    return folder
+        tensors = tensors_from_bytes(content)
+    except (SafetensorError, ValueError, TypeError) as error:
+        raise ValueError(f"{path} is not a safetensors file: {error}.") from None
+    size = int.from_bytes(content[:8], "little")
+    pairs = json.loads(content[8 : 8 + size], object_pairs_hook=list)
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{path} is damaged: it holds '{twice}' twice.")
+    for name, value in tensors.items():
+        if not value.isfinite().all():
+            raise ValueError(
+                f"{path} cannot be used: '{name}' has a NaN or infinite number. "
+                f"Restore the file or train again."
+            )
+    return tensors
+
+
+def _check_types(model: Emulator, tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """Refuse tensors of another type: they would be rounded to the model's without a word."""
+    for name, value in model.state_dict().items():
+        found = tensors[name].dtype if name in tensors else value.dtype
+        if found != value.dtype:
+            raise ValueError(
+                f"{path} is damaged: '{name}' should be {_word(value.dtype)}, got {_word(found)}."
+            )
+
+
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor], folder: Path) -> Emulator:
     try:
         settings = EmulatorSettings(**config["emulator"])
-        network = MODELS[settings.model](**config["network"])
-        model = Emulator(network, settings, Grid(**config["grid"]))
+        kind = MODELS[settings.model]
+        stored = sum(value.numel() * (2 if value.is_complex() else 1) for value in tensors.values())
+        if count_weights(kind, **config["network"]) > stored:
+            raise ValueError(f"{WEIGHTS} holds {stored} numbers, fewer than the network has.")
+        model = Emulator(kind(**config["network"]), settings, Grid(**config["grid"]))
         model = model.to(getattr(torch, config["dtype"]))
         model.load_state_dict(tensors)
     except (KeyError, TypeError, RuntimeError, AttributeError, ValueError) as error:
@@ -124,6 +146,7 @@ def _rebuild(config: dict[str, Any], tensors: dict[str, torch.Tensor], folder: P
         raise ValueError(
             f"{folder / CONFIG} and {WEIGHTS} do not describe one model: {reason}"
         ) from None
+    _check_types(model, tensors, folder / WEIGHTS)
     return model.eval()
 
 

@@ -123,7 +123,7 @@ class _Ledger:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder alone: two runs in one folder would undo each other."""
-        with hold_alone(self.folder, f"Another run is at work in {self.folder.parent}."):
+        with hold_alone(self.folder / "lock", f"Another run is at work in {self.folder.parent}"):
             yield
             self.files.save()
 

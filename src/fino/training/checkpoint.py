@@ -12,25 +12,47 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from safetensors.torch import load as tensors_from_bytes
+from pydantic import Field
 from safetensors.torch import save as bytes_from_tensors
 from torch import Tensor
 
-from fino.durable import read_bytes, write_json, write_whole
+from fino.durable import check_no_link, read_bytes, write_json, write_whole
+from fino.model.store import read_tensors
+from fino.settings import Settings
 from fino.training.loop import State
 from fino.training.schedule import Clock
 
-__all__ = ["has_checkpoint", "read_checkpoint", "write_checkpoint"]
+__all__ = ["STATE", "has_checkpoint", "read_checkpoint", "write_checkpoint"]
 
 _FORMAT = "fino-checkpoint-1"
 _NAME = "state.json"
+_TENSORS = r"state-\d{8,}\.safetensors"
+#: The names of a checkpoint's files.
+STATE = rf"{_TENSORS}|state\.json"
+
+
+class _Facts(Settings, extra="ignore"):
+    """What `state.json` says."""
+
+    format: Literal["fino-checkpoint-1"]
+    tensors: str = Field(pattern=f"^{_TENSORS}$")
+    sha256: str
+    step: int = Field(ge=0)
+    wall_seconds: float = Field(ge=0)
+    cpu_seconds: float = Field(ge=0)
+    loss: float | None
+    best: float | None
+    best_step: int
+    stale: int = Field(ge=0)
 
 
 def write_checkpoint(state: State, folder: Path) -> None:
     """Put the state on the disk, all of it or nothing."""
+    check_no_link(folder)
     folder.mkdir(parents=True, exist_ok=True)
     content = bytes_from_tensors(_tensors(state))
     name = f"state-{state.step:08d}.safetensors"
@@ -49,7 +71,7 @@ def write_checkpoint(state: State, folder: Path) -> None:
     write_whole(folder / name, content)
     write_json(folder / _NAME, facts)
     for old in folder.iterdir():
-        if old.name not in (name, _NAME):
+        if old.name != name and re.fullmatch(_TENSORS, old.name) and not old.is_symlink():
             old.unlink()
 
 
@@ -59,13 +81,10 @@ def has_checkpoint(folder: Path) -> bool:
 
 def read_checkpoint(state: State, folder: Path) -> None:
     """Bring a fresh state to where the checkpoint left off, checking every byte."""
-    facts = _facts(folder / _NAME)
-    path = folder / facts["tensors"]
-    content = read_bytes(path)
-    if hashlib.sha256(content).hexdigest() != facts["sha256"]:
-        raise ValueError(f"{path} is damaged: its SHA-256 differs from {_NAME}. Restore the file.")
+    facts = _read_facts(folder / _NAME)
+    path = folder / facts.tensors
     groups: dict[str, dict[str, Tensor]] = {}
-    for key, value in tensors_from_bytes(content).items():
+    for key, value in read_tensors(path, facts.sha256, _NAME).items():
         group, _, name = key.partition("/")
         groups.setdefault(group, {})[name] = value
     try:
@@ -77,12 +96,12 @@ def read_checkpoint(state: State, folder: Path) -> None:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"{path} does not fit this run's model and settings: {reason}") from None
     state.best_weights = groups.get("best", {})
-    state.step = facts["step"]
-    state.clock = Clock(facts["wall_seconds"], facts["cpu_seconds"])
-    state.loss = math.nan if facts["loss"] is None else facts["loss"]
-    state.stale = facts["stale"]
-    state.best = math.inf if facts["best"] is None else facts["best"]
-    state.best_step = facts["best_step"]
+    state.step = facts.step
+    state.clock = Clock(facts.wall_seconds, facts.cpu_seconds)
+    state.loss = math.nan if facts.loss is None else facts.loss
+    state.stale = facts.stale
+    state.best = math.inf if facts.best is None else facts.best
+    state.best_step = facts.best_step
 
 
 def _tensors(state: State) -> dict[str, Tensor]:
@@ -99,11 +118,14 @@ def _tensors(state: State) -> dict[str, Tensor]:
     }
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def _read_facts(path: Path) -> _Facts:
     try:
-        facts = json.loads(read_bytes(path))
-    except ValueError:
-        facts = None
-    if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
+        content = json.loads(read_bytes(path))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ValueError(f"{path} is not a fino checkpoint, or is damaged.")
-    return facts
+    try:
+        return _Facts(**content)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error} Restore the file.") from None

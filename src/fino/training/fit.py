@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from fino.data.dataset import Dataset
-from fino.durable import write_json
+from fino.durable import check_no_link, clear_leftovers, hold_alone, write_json
 from fino.machine import keep_freed_memory, threads
 from fino.model.emulator import Emulator
-from fino.model.store import load, save
-from fino.training.checkpoint import has_checkpoint, read_checkpoint, write_checkpoint
+from fino.model.store import load, repair, save
+from fino.training.checkpoint import STATE, has_checkpoint, read_checkpoint, write_checkpoint
 from fino.training.choices import choose_settings
 from fino.training.journal import Journal
 from fino.training.loop import Happened, State, begin, train
@@ -29,6 +28,10 @@ from fino.training.settings import TrainingSettings
 __all__ = ["Interrupted", "fit", "resume"]
 
 Progress = Callable[[Happened], None]
+
+_LOCK = ".lock"
+#: The files that a training writes into its folder.
+_FILES = r"settings\.json|data\.json|metrics\.jsonl|loss\.png"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -58,8 +61,11 @@ def fit(
     folder = Path(out) if out is not None else _free_folder(name)
     with join_processes(chosen.device) as processes, threads(chosen.threads):
         if processes.is_first:
-            _lay_out(folder, model, data, chosen)
-        return _run(begin(model, chosen), data, chosen, folder, processes, progress)
+            _check_free(folder)
+        with _alone(folder, processes):
+            if processes.is_first:
+                _lay_out(folder, model, data, chosen)
+            return _run(begin(model, chosen), data, chosen, folder, processes, progress)
 
 
 def resume(
@@ -81,15 +87,35 @@ def resume(
     settings = run.settings.changed(**changes) if changes else run.settings
     data = run.data if data is None else data
     check_same_data(data, run.data_facts, folder)
-    with join_processes(settings.device) as processes, threads(settings.threads):
+    with (
+        join_processes(settings.device) as processes,
+        threads(settings.threads),
+        _alone(folder, processes),
+    ):
         if processes.is_first:
+            _tidy(folder)
             write_json(folder / "settings.json", settings.model_dump(mode="json"))
-            for leftover in folder.glob(".*"):
-                shutil.rmtree(leftover, ignore_errors=True)
         state = begin(load(folder / "start"), settings)
         if has_checkpoint(folder / "last"):
             read_checkpoint(state, folder / "last")
         return _run(state, data, settings, folder, processes, progress)
+
+
+def _alone(folder: Path, processes: Processes) -> AbstractContextManager[None]:
+    """Hold a run's folder: two that train it at once would undo each other."""
+    if not processes.is_first:
+        return nullcontext()
+    return hold_alone(folder / _LOCK, f"Another process is training {folder}")
+
+
+def _tidy(folder: Path) -> None:
+    """Put right what a kill left in a run's folder; what a user keeps there stays."""
+    check_no_link(*(folder / name for name in ("last", "model", "start")))
+    for name in ("model", "start"):
+        repair(folder / name)
+    clear_leftovers(folder, _FILES)
+    if (folder / "last").is_dir():
+        clear_leftovers(folder / "last", STATE)
 
 
 def _run(
@@ -143,17 +169,20 @@ def _keep_best(state: State, folder: Path) -> Emulator:
 
 def _lay_out(folder: Path, model: Emulator, data: Dataset, settings: TrainingSettings) -> None:
     """A new folder with what is known before the first step."""
-    if folder.exists() and any(folder.iterdir()):
-        raise ValueError(
-            f"{folder} exists already. Go on with `fino train --resume {folder}`, "
-            "or choose another folder."
-        )
-    folder.mkdir(parents=True, exist_ok=True)
+    _check_free(folder)
     write_json(folder / "data.json", describe_data(data))
     save(model, folder / "start")
     save(model, folder / "model")
     # Last, because a folder with settings is a run that can be resumed.
     write_json(folder / "settings.json", settings.model_dump(mode="json"))
+
+
+def _check_free(folder: Path) -> None:
+    if folder.exists() and any(path.name != _LOCK for path in folder.iterdir()):
+        raise ValueError(
+            f"{folder} exists already. Go on with `fino train --resume {folder}`, "
+            "or choose another folder."
+        )
 
 
 def _free_folder(name: str) -> Path:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fino.durable import whole_file
+from fino.durable import check_no_link, named, whole_file, write_whole
 from fino.training.loop import Happened
 from fino.training.settings import TrainingSettings
 
@@ -15,6 +16,13 @@ __all__ = ["Journal", "read_metrics"]
 
 #: A line at least every so many steps, so that the curve has a shape between validations.
 _EVERY = 50
+
+
+#: What a row holds beside `improved`.
+_COLUMNS = (
+    *("step", "loss", "validation", "nrmse", "diverged", "lr", "horizon", "gradient", "share"),
+    *("cpu_seconds", "wall_seconds"),
+)
 
 
 class Journal:
@@ -25,7 +33,8 @@ class Journal:
         self.path = folder / "metrics.jsonl"
         # Lines of steps that a crash undid would stand twice after they are done again.
         kept = [row for row in read_metrics(self.path) if row["step"] <= step]
-        self.path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        check_no_link(self.path)
+        write_whole(self.path, "".join(json.dumps(row) + "\n" for row in kept).encode())
         self.board = _board(folder) if settings.tensorboard else None
 
     def add(self, happened: Happened) -> None:
@@ -33,7 +42,7 @@ class Journal:
         if happened.validation is None and happened.step % _EVERY and happened.step != 1:
             return
         row = _row(happened)
-        with self.path.open("a") as file:
+        with named(self.path), self.path.open("a") as file:
             file.write(json.dumps(row) + "\n")
         if self.board is not None:
             for name in ("loss", "validation", "nrmse", "lr", "horizon"):
@@ -48,16 +57,29 @@ class Journal:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Every whole line; one that a crash cut short is left out."""
+    """Every row; a last line that a crash cut short is left out."""
     if not path.is_file():
         return []
-    rows = []
-    for line in path.read_text().splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            continue
+    *lines, last = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    rows = [_read_row(line, f"{path}, line {i}") for i, line in enumerate(lines, 1) if line.strip()]
+    with suppress(ValueError):
+        rows += [_read_row(last, "")] if last.strip() else []
     return rows
+
+
+def _read_row(line: str, where: str) -> dict[str, Any]:
+    """One row: a whole number of steps, and numbers or nothing in the columns."""
+    damaged = f"{where} is damaged: it should be a JSON object of numbers. Remove the line."
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError(damaged) from None
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+        raise ValueError(damaged)
+    row = {**dict.fromkeys(_COLUMNS), **row}
+    if not all(isinstance(row[name], int | float | None) for name in _COLUMNS):
+        raise ValueError(damaged)
+    return row
 
 
 def _draw_curve(rows: list[dict[str, Any]], path: Path) -> None:
