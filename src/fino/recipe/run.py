@@ -26,7 +26,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -158,7 +157,7 @@ def _prepare(work: _Work, step: Step) -> bool:
         )
     resumes = step.kind == "train" and state == "begun" and run.exists()
     if resumes and not (run / "settings.json").is_file():
-        shutil.rmtree(run)  # not a step of it was trained
+        _set_aside(run, work.experiment.folder / "set-aside")  # not a step of it was trained
         resumes = False
     ledger.begin(step)
     return resumes

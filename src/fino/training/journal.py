@@ -31,9 +31,9 @@ class Journal:
     def __init__(self, folder: Path, settings: TrainingSettings, step: int) -> None:
         self.folder = folder
         self.path = folder / "metrics.jsonl"
+        check_no_link(self.path)
         # Lines of steps that a crash undid would stand twice after they are done again.
         kept = [row for row in read_metrics(self.path) if row["step"] <= step]
-        check_no_link(self.path)
         write_whole(self.path, "".join(json.dumps(row) + "\n" for row in kept).encode())
         self.board = _board(folder) if settings.tensorboard else None
 
