@@ -65,7 +65,7 @@ def test_a_journal_that_is_a_link_is_refused(unfinished, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["report.html", "loss.png", "settings.json", "scores.json", "inspection", "report-figures"],
+    ["loss.png", "settings.json", "scores.json"],
 )
 def test_nothing_is_written_through_a_link(unfinished, tmp_path, name):
     """The link is refused or becomes a file of the run; what it led to is not touched."""
