@@ -15,7 +15,7 @@ from fino.pde.fitzhugh_nagumo import FitzHughNagumo
 from fino.pde.gray_scott import GrayScott
 from fino.pde.mp_pde import MpPde
 from fino.pde.problem import Duration, Frames, Points, Problem
-from fino.pde.shallow_water import ShallowWater, ShallowWaterMomenta
+from fino.pde.shallow_water import ShallowWater, ShallowWaterDams, ShallowWaterMomenta
 from fino.settings import did_you_mean
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Problem",
     "RelaxingDarcy",
     "ShallowWater",
+    "ShallowWaterDams",
     "ShallowWaterMomenta",
     "find_problem",
 ]
@@ -51,6 +52,7 @@ PROBLEMS: dict[str, type[Problem]] = {
     "gray-scott": GrayScott,
     "mp-pde": MpPde,
     "euler-2d": Euler,
+    "shallow-water-dams": ShallowWaterDams,
 }
 
 

@@ -118,10 +118,11 @@ def _fluctuate(q: Array, waves: Array, left: Array, right: Array, g: float) -> N
 
 
 @_compiled
-def _sweep(q: Array, turned: Array, ratio: float, g: float) -> None:
+def _sweep(q: Array, turned: Array, ratio: float, g: float, closed: bool) -> None:
     """One step along the last axis, written transposed so that the next sweep takes the other.
 
-    (3, n0, n1) → (3, n1, n0); index 1 is always the momentum along the last axis.
+    (3, n0, n1) → (3, n1, n0); index 1 is always the momentum along the last axis.  Beyond an open
+    edge lies the edge cell again, beyond a wall the mirror image, which flows the other way.
     """
     rows, cells = q.shape[1], q.shape[2]
     line = np.empty((3, cells + 4))
@@ -129,8 +130,12 @@ def _sweep(q: Array, turned: Array, ratio: float, g: float) -> None:
     flux, left, right = np.empty((3, cells + 3)), np.empty((3, cells + 3)), np.empty((3, cells + 3))
     for j in range(rows):
         for k in range(3):
-            for i in range(cells + 4):  # beyond an edge lies the edge cell again
-                line[k, i] = q[k, j, min(max(i - 2, 0), cells - 1)]
+            sign = -1.0 if closed and k == 1 else 1.0
+            for i in range(cells):
+                line[k, i + 2] = q[k, j, i]
+            for i in range(2):
+                line[k, 1 - i] = sign * q[k, j, i if closed else 0]
+                line[k, cells + 2 + i] = sign * q[k, j, cells - 1 - i if closed else cells - 1]
         _split(line, waves, g)
         _correct(waves, flux, ratio)
         _fluctuate(line, waves, left, right, g)
@@ -149,7 +154,9 @@ def _turn(q: Array, turned: Array) -> None:
 
 
 @_compiled
-def _step(q: Array, work: Array, ratio: tuple[float, float], g: float, both_orders: bool) -> None:
+def _step(
+    q: Array, work: Array, ratio: tuple[float, float], g: float, both_orders: bool, closed: bool
+) -> None:
     """One step in place, first axis first; with `both_orders` the mean of the two orders.
 
     The state stands transposed, (h, hu, hv) over (n1, n0), so that its last axis is the first
@@ -158,11 +165,11 @@ def _step(q: Array, work: Array, ratio: tuple[float, float], g: float, both_orde
     lying, turned = np.empty(work.shape), np.empty(q.shape)
     if both_orders:
         _turn(q, lying)
-        _sweep(lying, turned, ratio[1], g)
-        _sweep(turned, lying, ratio[0], g)
+        _sweep(lying, turned, ratio[1], g, closed)
+        _sweep(turned, lying, ratio[0], g, closed)
         _turn(lying, turned)
-    _sweep(q, work, ratio[0], g)
-    _sweep(work, q, ratio[1], g)
+    _sweep(q, work, ratio[0], g, closed)
+    _sweep(work, q, ratio[1], g, closed)
     if both_orders:
         q[:] = 0.5 * (q + turned)
 
@@ -188,6 +195,7 @@ def flow(
     g: float,
     courant: float,
     both_orders: bool,
+    closed: bool,
     frames: Array,
 ) -> None:
     """Fill `frames` (t, c, n0, n1) with the flow from `state` (h, hu, hv) at `times`."""
@@ -197,7 +205,7 @@ def flow(
         while rest > 0.0:
             steps = max(1.0, math.ceil(rest * _rate(q, g, spacing) / courant - 1e-9))
             dt = rest / steps
-            _step(q, work, (dt / spacing[0], dt / spacing[1]), g, both_orders)
+            _step(q, work, (dt / spacing[0], dt / spacing[1]), g, both_orders, closed)
             rest = rest - dt if steps > 1.0 else 0.0
         for k in range(frames.shape[1]):
             frames[frame, k] = q[k].T

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -21,10 +21,19 @@ from fino.pde.initial import check_released
 from fino.pde.problem import Array, Duration, Frames, Initial, Points, Problem, check_boundary
 from fino.streams import numpy_stream
 
-__all__ = ["ShallowWater", "ShallowWaterMomenta"]
+__all__ = ["ShallowWater", "ShallowWaterDams", "ShallowWaterMomenta"]
 
 #: Trajectories in PDEBench's file.
 _RELEASED = 1000
+
+#: Points along an axis on which the share of a cell inside an ellipse is counted.
+_COUNTED = 1024
+
+# Settings that both problems have.
+_courant = "Most cells that a wave crosses in a step."
+_splitting = "'symmetric' treats x and y alike; 'godunov' is PDEBench's: x, then y, always."
+Courant = Annotated[float, Field(gt=0, le=1, description=_courant)]
+Splitting = Annotated[Literal["symmetric", "godunov"], Field(description=_splitting)]
 
 
 class ShallowWater(Problem):
@@ -53,10 +62,8 @@ class ShallowWater(Problem):
     initial: Initial = "ours"
     distinct: bool = False
     """Give cells on the dam the depth of their share of the circle: no two samples are alike."""
-    courant: float = Field(0.9, gt=0, le=1)
-    """Most cells that a wave crosses in a step."""
-    splitting: Literal["symmetric", "godunov"] = "symmetric"
-    """'symmetric' treats x and y alike; 'godunov' is PDEBench's: x, then y, always."""
+    courant: Courant = 0.9
+    splitting: Splitting = "symmetric"
 
     @model_validator(mode="after")
     def _radius_is_a_range(self) -> ShallowWater:
@@ -92,17 +99,8 @@ class ShallowWater(Problem):
         return float(numpy_stream(seed, "shallow-water", sample).uniform(*self.radius))
 
     def integrate(self, grid: Grid, start: Array, times: Array) -> Array:
-        check_boundary(grid, "neumann", "The shallow-water solver needs open edges")
-        if not (start[:, 0] > 0).all():
-            raise ValueError("The shallow-water solver needs water everywhere: depth above zero.")
-        from fino.pde.roe import flow
-
-        frames = np.empty((len(start), len(times), len(self.fields), *grid.points))
-        spacing = (grid.spacing[0], grid.spacing[1])
-        facts = (spacing, self.gravity, self.courant, self.splitting == "symmetric")
-        for state, saved in zip(start, frames, strict=True):
-            flow(state, times, *facts, saved)
-        return frames
+        facts = (self.gravity, self.courant, self.splitting)
+        return _flow(grid, start, times, len(self.fields), *facts, closed=False)
 
     def state(self, grid: Grid, frame: Array) -> Array | None:
         """The frame itself if it has the momenta; a depth alone does not say where it flows."""
@@ -121,13 +119,7 @@ class ShallowWater(Problem):
 
     @property
     def solver(self) -> str:
-        order = "dimensional splitting, first axis first"
-        if self.splitting == "symmetric":
-            order = "mean of both orders of dimensional splitting"
-        return (
-            "wave propagation, Roe solver with entropy fix, monotonised central limiter, "
-            f"{order}, Courant number at most {self.courant:g}, float64"
-        )
+        return _describe(self.splitting, self.courant)
 
     @property
     def flaws(self) -> tuple[str, ...]:
@@ -157,6 +149,124 @@ class ShallowWaterMomenta(ShallowWater):
     fields = ("h", "hu", "hv")
     units = ("1", "1", "1")
     directions = (None, 0, 1)
+
+
+class ShallowWaterDams(Problem):
+    """Elliptic columns and hollows of still water collapse between four walls."""
+
+    name = "shallow-water-dams"
+    title = "Shallow water, several dams between walls"
+    equation = ShallowWater.equation
+    fields = ShallowWaterMomenta.fields
+    units = ShallowWaterMomenta.units
+    directions = ShallowWaterMomenta.directions
+    symmetries = ("flip", "rotate")
+
+    points: Points = 64
+    half_width: float = Field(2.5, gt=0)
+    """Half the side of the square, a length."""
+    duration: Duration = 6.0
+    frames: Frames = 21
+    gravity: float = Field(1.0, gt=0)
+    """g in length per time²."""
+    dams: tuple[int, int] = (2, 5)
+    """Fewest and most ellipses."""
+    depth: tuple[float, float] = (0.5, 2.5)
+    """Range (low, high) that the depths, around and in every ellipse, are drawn from."""
+    courant: Courant = 0.9
+    splitting: Splitting = "symmetric"
+
+    @model_validator(mode="after")
+    def _are_ranges(self) -> ShallowWaterDams:
+        for name, low, high in (("dams", *self.dams), ("depth", *self.depth)):
+            if not 0 < low <= high:
+                raise ValueError(
+                    f"Setting '{name}' should be (low, high) with 0 < low ≤ high, "
+                    f"got {getattr(self, name)}."
+                )
+        return self
+
+    @property
+    def grid(self) -> Grid:
+        edge = (-self.half_width, self.half_width)
+        return Grid((self.points,) * 2, (edge, edge), ("neumann", "neumann"))
+
+    @property
+    def refinement(self) -> int:
+        return 4
+
+    def draw(self, grid: Grid, seed: int, samples: Sequence[int]) -> Array:
+        """Water at rest, averaged over cells: (b, 3, *space); later ellipses cover earlier ones."""
+        parts = [max(1, round(_COUNTED / n)) for n in grid.points]
+        centred = Grid(grid.points, grid.extent, grid.boundary)
+        fine = centred.refined([n * k for n, k in zip(grid.points, parts, strict=True)])
+        x, y = fine.coordinates()
+        state = np.zeros((len(samples), 3, *grid.points))
+        for row, sample in enumerate(samples):
+            stream = numpy_stream(seed, self.name, int(sample))
+            depth = np.full(fine.points, stream.uniform(*self.depth))
+            for _ in range(stream.integers(*self.dams, endpoint=True)):
+                inside = _ellipse(x / self.half_width, y / self.half_width, stream)
+                depth[inside] = stream.uniform(*self.depth)
+            blocks = (grid.points[0], parts[0], grid.points[1], parts[1])
+            state[row, 0] = depth.reshape(blocks).mean((1, 3))
+        return state
+
+    def integrate(self, grid: Grid, start: Array, times: Array) -> Array:
+        facts = (self.gravity, self.courant, self.splitting)
+        return _flow(grid, start, times, 3, *facts, closed=True)
+
+    @property
+    def solver(self) -> str:
+        return _describe(self.splitting, self.courant)
+
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        return ("The distribution of starts is our own; no published numbers are for it.",)
+
+
+def _ellipse(x: Array, y: Array, stream: np.random.Generator) -> Array:
+    """Where a random ellipse lies, in units of half the basin's side: → (x, y) of truths."""
+    (a, b), (at_x, at_y) = stream.uniform(0.12, 0.4, 2), stream.uniform(-0.85, 0.85, 2)
+    turn = stream.uniform(0, np.pi)
+    cos, sin = math.cos(turn), math.sin(turn)
+    along = np.add.outer(cos * (x - at_x), sin * (y - at_y)) / a
+    across = np.add.outer(-sin * (x - at_x), cos * (y - at_y)) / b
+    return along**2 + across**2 < 1
+
+
+def _flow(
+    grid: Grid,
+    start: Array,
+    times: Array,
+    channels: int,
+    gravity: float,
+    courant: float,
+    splitting: str,
+    closed: bool,
+) -> Array:
+    """The flow from (h, hu, hv) between walls or open edges: (b, 3, *space) → (b, t, c, *space)."""
+    edges = "walls" if closed else "open edges"
+    check_boundary(grid, "neumann", f"The shallow-water solver needs {edges}")
+    if not (start[:, 0] > 0).all():
+        raise ValueError("The shallow-water solver needs water everywhere: depth above zero.")
+    from fino.pde.roe import flow
+
+    frames = np.empty((len(start), len(times), channels, *grid.points))
+    spacing = (grid.spacing[0], grid.spacing[1])
+    for state, saved in zip(start, frames, strict=True):
+        flow(state, times, spacing, gravity, courant, splitting == "symmetric", closed, saved)
+    return frames
+
+
+def _describe(splitting: str, courant: float) -> str:
+    order = "dimensional splitting, first axis first"
+    if splitting == "symmetric":
+        order = "mean of both orders of dimensional splitting"
+    return (
+        "wave propagation, Roe solver with entropy fix, monotonised central limiter, "
+        f"{order}, Courant number at most {courant:g}, float64"
+    )
 
 
 def disk_share(grid: Grid, radius: float) -> Array:
