@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "report": ("fino.cli.results:report", "One page that shows what a run did."),
     "rollout": ("fino.cli.rollout:rollout", "Predict: any size, any length, many processes."),
     "inspect": ("fino.cli.results:inspect", "Reach, stencils, stability of a model."),
+    "play": ("fino.cli.play:play", "Play with a trained step in the browser."),
 }
 
 #: Verbs of earlier versions that are run from a clone now.

@@ -1,0 +1,408 @@
+// The learned step in plain JavaScript, for browsers without WebGL2 and for tests.
+//
+// A program is `fino.export.program` in JSON: value 0 holds the input channels, operation i makes
+// value i + 1, and the answer is prior + scale ⊙ last value + shift.  A line is a plane of one row.
+//
+//   const engine = new PlainEngine(program, [64, 64]);
+//   engine.load(frames);          the history: K arrays (c, n0, n1), the oldest first
+//   await engine.step();          → the next frame, which becomes the newest of the history
+"use strict";
+
+/** Numbers from base64: little-endian float32, or float16 where `half` says so. */
+function decodeNumbers(text, half = false) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const view = new DataView(bytes.buffer);
+  if (!half) return Float32Array.from({length: bytes.length / 4}, (_, i) => view.getFloat32(4 * i, true));
+  return Float32Array.from({length: bytes.length / 2}, (_, i) => {
+    const word = view.getUint16(2 * i, true), sign = word >> 15 ? -1 : 1;
+    const exponent = (word >> 10) & 31, fraction = word & 1023;
+    if (exponent === 0) return sign * 2 ** -14 * (fraction / 1024);
+    return exponent === 31 ? NaN : sign * 2 ** (exponent - 15) * (1 + fraction / 1024);
+  });
+}
+
+/** The error function to 1.5e-7 (Abramowitz and Stegun 7.1.26). */
+function erf(x) {
+  const t = 1 / (1 + 0.3275911 * Math.abs(x));
+  const tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  const value = 1 - tail * Math.exp(-x * x);
+  return x < 0 ? -value : value;
+}
+
+const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+const softplus = (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)));
+const ACTIVATIONS = {
+  relu: (x) => (x > 0 ? x : 0),
+  gelu: (x) => 0.5 * x * (1 + erf(x * Math.SQRT1_2)),
+  silu: (x) => x * sigmoid(x),
+  tanh: Math.tanh,
+};
+
+/** Where cell i of an axis of n cells lies, beyond its ends as the boundary says; −1 is zero. */
+function ghost(i, n, boundary) {
+  if (i >= 0 && i < n) return i;
+  if (boundary === "periodic") return ((i % n) + n) % n;
+  if (boundary === "neumann") return i < 0 ? 0 : n - 1;
+  if (boundary === "reflect") return i < 0 ? -i : 2 * (n - 1) - i;
+  return -1;
+}
+
+/** What the scalars of a step do: scaled, and where they modulate blocks, embedded and applied. */
+function modulation(program, scalars) {
+  const scaled = program.scalars.map((s, i) => ((s.log ? Math.log(Math.max(scalars[i], 1e-30)) : scalars[i]) - s.mean) / s.std);
+  const linear = ([weight, bias], x) => Array.from(bias, (b, row) => {
+    let sum = b;
+    for (let i = 0; i < x.length; i++) sum += weight[row * x.length + i] * x[i];
+    return sum;
+  });
+  let embedded = scaled;
+  for (const layer of program.embedding) embedded = linear(layer, embedded).map(ACTIVATIONS.gelu);
+  const films = program.operations.map((operation) => {
+    if (!operation.film) return null;
+    const {weight, bias, raw} = operation.film, out = linear([weight, bias], embedded);
+    const f = (out.length - 1) / 3;
+    return {
+      scale: out.slice(0, f).map((x) => 1 + x), shift: out.slice(f, 2 * f),
+      gate: out.slice(2 * f, 3 * f), dt: raw === null ? 1 : softplus(raw + out[3 * f]),
+    };
+  });
+  return {scaled, films};
+}
+
+/** The level and channels of every value, and the operation that reads it last. */
+function layout(program) {
+  const values = [{level: 0, channels: program.channels.length, last: -1}];
+  program.operations.forEach((operation, i) => {
+    for (const source of operation.sources) values[source].last = i;
+    const {level, channels} = values[operation.sources[0]];
+    values.push({
+      level: level + (operation.kind === "pool") - (operation.kind === "upsample"),
+      channels: operation.kind === "stencil" ? operation.shape[0] : channels, last: Infinity,
+    });
+  });
+  return values;
+}
+
+class PlainEngine {
+  constructor(program, points) {
+    Object.assign(this, {program, points, name: "JavaScript"});
+    this.cells = points[0] * points[1];
+    this.values = layout(program);
+    this.packed = program.operations.map((operation) => this.pack(operation));
+    this.prior = program.prior === "stencil" ? new Float64Array(program.priorWeight) : null;
+    this.free = new Map();
+    this.mask = null;
+    this.setScalars(program.scalars.map((s) => s.start));
+  }
+
+  setScalars(values) {
+    this.scalars = values;
+    this.modulation = modulation(this.program, values);
+  }
+
+  setMask(mask) {
+    this.mask = mask;
+  }
+
+  close() {}
+
+  load(frames) {
+    this.frames = frames.map((frame) => Float64Array.from(frame));
+  }
+
+  push(frame) {
+    this.frames = [...this.frames.slice(1), Float64Array.from(frame)];
+  }
+
+  async step() {
+    const frames = this.extended(), values = [this.inputs(frames)];
+    this.program.operations.forEach((operation, i) => {
+      const sources = operation.sources.map((at) => values[at]);
+      values.push(this[operation.kind](operation, sources, i));
+      operation.sources.forEach((at) => {
+        if (this.values[at].last === i && values[at]) {
+          this.release(values[at]);
+          values[at] = null;
+        }
+      });
+    });
+    const frame = this.answer(frames, values[values.length - 1]);
+    values.forEach((value) => value && this.release(value));
+    this.frames = [...this.frames.slice(1), frame];
+    return Float32Array.from(frame);
+  }
+
+  size(level) {
+    return this.points.map((n, axis) => n >> (this.program.halved[axis] ? level : 0));
+  }
+
+  take(size) {
+    const kept = this.free.get(size);
+    return kept && kept.length ? kept.pop() : new Float64Array(size);
+  }
+
+  release(array) {
+    if (!this.free.has(array.length)) this.free.set(array.length, []);
+    this.free.get(array.length).push(array);
+  }
+
+  /** Value 0 with the channels of a cell side by side: (n0, n1, channels). */
+  inputs(frames) {
+    const {channels, points: grid, offset} = this.program, count = channels.length;
+    const [rows, cols] = this.points, out = this.take(count * this.cells);
+    channels.forEach(({kind, index, mean, std}, c) => {
+      if (kind === "history") {
+        const frame = frames[index[0]], from = index[1] * this.cells;
+        for (let i = 0; i < this.cells; i++) out[i * count + c] = (frame[from + i] - mean) / std;
+        return;
+      }
+      for (let i = 0; i < rows; i++)
+        for (let j = 0; j < cols; j++) {
+          const place = [i, j][index[0]], n = this.points[index[0]];
+          let value = 0;
+          if (kind === "edge") value = place === (index[1] ? n - 1 : 0) ? 1 : 0;
+          else if (kind === "coordinate") value = 2 * (place + offset[index[0]]) / grid[index[0]] - 1;
+          else if (kind === "scalar") value = this.modulation.scaled[index[0]];
+          else if (kind === "mask") value = this.mask ? this.mask[i * cols + j] : 1;
+          out[(i * cols + j) * count + c] = value;
+        }
+    });
+    return out;
+  }
+
+  /** Weights in the order in which they are used: four outputs together, then inputs, then taps. */
+  pack(operation) {
+    if (!operation.weight) return null;
+    const reorder = (weight, [outputs, inputs, ...taps]) => {
+      const area = taps.reduce((a, b) => a * b, 1), blocks = Math.ceil(outputs / 4);
+      const out = new Float64Array(blocks * 4 * inputs * area);
+      for (let o = 0; o < outputs; o++)
+        for (let c = 0; c < inputs; c++)
+          for (let t = 0; t < area; t++)
+            out[(((o >> 2) * area + t) * inputs + c) * 4 + (o & 3)] = weight[(o * inputs + c) * area + t];
+      return out;
+    };
+    const whole = (bias, n) => Float64Array.from({length: 4 * Math.ceil(n / 4)}, (_, i) => bias ? bias[i] ?? 0 : 0);
+    const [outputs, inputs] = operation.shape, found = {weight: reorder(operation.weight, operation.shape)};
+    found.bias = whole(operation.bias, outputs);
+    if (operation.kind === "euler") {
+      found.gate = operation.gate && reorder(operation.gate, [outputs, outputs]);
+      found.gateBias = whole(operation.gateBias, outputs);
+      found.fuse = reorder(operation.fuse, [inputs, outputs]);
+      found.none = whole(null, inputs);
+    }
+    return found;
+  }
+
+  /** y = w ∗ u + b: four channels of two neighbouring cells at a time, which stay in registers. */
+  convolve(u, level, inputs, outputs, taps, dilation, weight, bias) {
+    const [rows, cols] = this.size(level), [t0, t1] = taps, y = this.take(rows * cols * outputs);
+    const {boundary} = this.program, [r0, r1] = [t0 >> 1, t1 >> 1], area = t0 * t1;
+    // One cell of zeros stands for all that lies beyond a dirichlet edge.
+    const offsets = new Int32Array(2 * area), blocks = (outputs + 3) >> 2;
+    const column = Array.from({length: t1}, (_, q) => Int32Array.from({length: cols + 1}, (_, j) => ghost(Math.min(j, cols - 1) + (q - r1) * dilation, cols, boundary[1])));
+    for (let i = 0; i < rows; i++) {
+      for (let j = 0; j < cols; j += 2) {
+        for (let p = 0, t = 0; p < t0; p++) {
+          const row = ghost(i + (p - r0) * dilation, rows, boundary[0]);
+          for (let q = 0; q < t1; q++, t++) {
+            const a = column[q][j], b = column[q][j + 1];
+            offsets[2 * t] = row < 0 || a < 0 ? -1 : (row * cols + a) * inputs;
+            offsets[2 * t + 1] = row < 0 || b < 0 ? -1 : (row * cols + b) * inputs;
+          }
+        }
+        for (let block = 0; block < blocks; block++) {
+          const o = 4 * block, left = outputs - o;
+          let a0 = bias[o], a1 = bias[o + 1], a2 = bias[o + 2], a3 = bias[o + 3];
+          let b0 = a0, b1 = a1, b2 = a2, b3 = a3;
+          let w = block * area * inputs * 4;
+          for (let t = 0; t < area; t++) {
+            const from = offsets[2 * t], next = offsets[2 * t + 1];
+            if (from < 0 || next < 0) {
+              for (let c = 0; c < inputs; c++, w += 4) {
+                const x = from < 0 ? 0 : u[from + c], z = next < 0 ? 0 : u[next + c];
+                a0 += weight[w] * x; a1 += weight[w + 1] * x; a2 += weight[w + 2] * x; a3 += weight[w + 3] * x;
+                b0 += weight[w] * z; b1 += weight[w + 1] * z; b2 += weight[w + 2] * z; b3 += weight[w + 3] * z;
+              }
+              continue;
+            }
+            for (let c = 0; c < inputs; c++, w += 4) {
+              const x = u[from + c], z = u[next + c];
+              const w0 = weight[w], w1 = weight[w + 1], w2 = weight[w + 2], w3 = weight[w + 3];
+              a0 += w0 * x; a1 += w1 * x; a2 += w2 * x; a3 += w3 * x;
+              b0 += w0 * z; b1 += w1 * z; b2 += w2 * z; b3 += w3 * z;
+            }
+          }
+          const at = (i * cols + j) * outputs + o;
+          y[at] = a0;
+          if (left > 1) y[at + 1] = a1;
+          if (left > 2) y[at + 2] = a2;
+          if (left > 3) y[at + 3] = a3;
+          if (j + 1 < cols) {
+            y[at + outputs] = b0;
+            if (left > 1) y[at + outputs + 1] = b1;
+            if (left > 2) y[at + outputs + 2] = b2;
+            if (left > 3) y[at + outputs + 3] = b3;
+          }
+        }
+      }
+    }
+    return y;
+  }
+
+  stencil(operation, [u], i) {
+    const [outputs, inputs, ...taps] = operation.shape, {weight, bias} = this.packed[i];
+    const {level} = this.values[operation.sources[0]];
+    const y = this.convolve(u, level, inputs, outputs, taps, operation.dilation, weight, bias);
+    if (operation.activation) {
+      const apply = ACTIVATIONS[operation.activation];
+      for (let k = 0; k < y.length; k++) y[k] = apply(y[k]);
+    }
+    return y;
+  }
+
+  euler(operation, [u], i) {
+    const [features, channels, ...taps] = operation.shape, packed = this.packed[i];
+    const {level} = this.values[operation.sources[0]], film = this.modulation.films[i];
+    const s = this.convolve(u, level, channels, features, taps, 1, packed.weight, packed.bias);
+    if (film)
+      for (let k = 0; k < s.length; k++) s[k] = film.scale[k % features] * s[k] + film.shift[k % features];
+    if (packed.gate) {
+      const gate = this.convolve(s, level, features, features, [1, 1], 1, packed.gate, packed.gateBias);
+      for (let k = 0; k < s.length; k++) s[k] *= sigmoid(gate[k] + (film ? film.gate[k % features] : 0));
+      this.release(gate);
+    }
+    const y = this.convolve(s, level, features, channels, [1, 1], 1, packed.fuse, packed.none);
+    this.release(s);
+    const dt = film ? film.dt : 1;
+    for (let k = 0; k < y.length; k++) y[k] = u[k] + dt * y[k];
+    return y;
+  }
+
+  add(operation, [a, b]) {
+    const y = this.take(a.length);
+    for (let k = 0; k < y.length; k++) y[k] = a[k] + b[k];
+    return y;
+  }
+
+  multiply(operation, [a, b]) {
+    const y = this.take(a.length);
+    for (let k = 0; k < y.length; k++) y[k] = (operation.gate ? sigmoid(a[k]) : a[k]) * b[k];
+    return y;
+  }
+
+  pool(operation, [u]) {
+    const {level, channels: c} = this.values[operation.sources[0]], [h0, h1] = this.program.halved;
+    const [, cols] = this.size(level), [rows, half] = this.size(level + 1);
+    const y = this.take(rows * half * c), down = h0 ? cols * c : 0, right = h1 ? c : 0;
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < half; j++) {
+        const from = ((h0 ? 2 * i : i) * cols + (h1 ? 2 * j : j)) * c, to = (i * half + j) * c;
+        for (let k = 0; k < c; k++) {
+          const at = from + k;
+          y[to + k] = 0.25 * (u[at] + u[at + right] + u[at + down] + u[at + down + right]);
+        }
+      }
+    return y;
+  }
+
+  upsample(operation, [u]) {
+    const {level, channels: c} = this.values[operation.sources[0]], [h0, h1] = this.program.halved;
+    const [rows, cols] = this.size(level - 1), [coarse0, coarse1] = this.size(level);
+    const y = this.take(rows * cols * c), smooth = operation.mode === "linear";
+    const {boundary} = this.program;
+    // The cell itself and its neighbour on the nearer side, with a weight of ¼ where it counts.
+    const near = (i, n, halved, name) => {
+      const own = halved ? i >> 1 : i;
+      const other = halved && smooth ? ghost(own + (i & 1 ? 1 : -1), n, name) : own;
+      return [own, Math.max(other, 0), halved && smooth ? 0.75 : 1, other < 0 || !(halved && smooth) ? 0 : 0.25];
+    };
+    for (let i = 0; i < rows; i++) {
+      const [i0, i1, a0, a1] = near(i, coarse0, h0, boundary[0]);
+      for (let j = 0; j < cols; j++) {
+        const [j0, j1, b0, b1] = near(j, coarse1, h1, boundary[1]);
+        const to = (i * cols + j) * c, own = (i0 * coarse1 + j0) * c;
+        if (!smooth)
+          for (let k = 0; k < c; k++) y[to + k] = u[own + k];
+        else
+          for (let k = 0; k < c; k++)
+            y[to + k] = a0 * (b0 * u[own + k] + b1 * u[(i0 * coarse1 + j1) * c + k])
+              + a1 * (b0 * u[(i1 * coarse1 + j0) * c + k] + b1 * u[(i1 * coarse1 + j1) * c + k]);
+      }
+    }
+    return y;
+  }
+
+  /** prior + scale ⊙ last value + shift, zero outside of the mask: (c, n0, n1). */
+  answer(frames, last) {
+    const {fields, scale, shift} = this.program, count = fields.length, {cells, mask} = this;
+    const frame = this.predict(frames);
+    for (let c = 0; c < count; c++)
+      for (let i = 0; i < cells; i++) {
+        const at = c * cells + i, value = frame[at] + scale[c] * last[i * count + c] + shift[c];
+        frame[at] = mask ? value * mask[i] : value;
+      }
+    return frame;
+  }
+
+  /** What the linear prior says. */
+  predict(frames) {
+    const {fields, prior, priorWeight, boundary} = this.program, count = fields.length;
+    const {cells, points: [rows, cols]} = this, out = new Float64Array(count * cells);
+    const newest = frames[frames.length - 1];
+    if (prior === "increment") out.set(newest);
+    if (prior === "linear")
+      frames.forEach((frame, k) => {
+        for (let i = 0; i < out.length; i++) out[i] += priorWeight[k * count + Math.floor(i / cells)] * frame[i];
+      });
+    if (prior === "stencil") {
+      const [t0, t1] = this.program.priorTaps;
+      for (let o = 0; o < count; o++)
+        for (let c = 0; c < count; c++)
+          for (let p = 0; p < t0; p++)
+            for (let q = 0; q < t1; q++) {
+              const w = this.prior[((o * count + c) * t0 + p) * t1 + q];
+              for (let i = 0; i < rows; i++) {
+                const row = ghost(i + p - (t0 >> 1), rows, boundary[0]);
+                if (row < 0) continue;
+                for (let j = 0; j < cols; j++) {
+                  const column = ghost(j + q - (t1 >> 1), cols, boundary[1]);
+                  if (column >= 0) out[o * cells + i * cols + j] += w * newest[c * cells + row * cols + column];
+                }
+              }
+            }
+    }
+    return out;
+  }
+
+  /** The history with what lies at the walls of the mask in the cells outside of it. */
+  extended() {
+    const {mask} = this, {walls, outside} = this.program;
+    if (!mask || !walls) return this.frames;
+    return this.frames.map((frame) => extend(frame, mask, this.points, this.program.boundary, walls, outside, this.program.halved));
+  }
+}
+
+/** Zero outside of a dirichlet mask; the mean of the neighbours, twice, outside of a neumann one. */
+function extend(frame, mask, [rows, cols], boundary, walls, outside, axes) {
+  const cells = rows * cols, fields = frame.length / cells;
+  let out = Float64Array.from(frame, (x, i) => (mask[i % cells] ? x : walls === "dirichlet" ? 0 : outside[Math.floor(i / cells)]));
+  if (walls === "dirichlet") return out;
+  let inside = Uint8Array.from(mask, (m) => (m > 0 ? 1 : 0));
+  const sides = [[-1, 0], [1, 0], [0, -1], [0, 1]].filter(([a]) => axes[0] || !a);
+  for (let round = 0; round < 2; round++) {
+    const filled = Float64Array.from(out), grown = Uint8Array.from(inside);
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < cols; j++) {
+        if (inside[i * cols + j]) continue;
+        const near = sides.map(([a, b]) => [ghost(i + a, rows, boundary[0]), ghost(j + b, cols, boundary[1])])
+          .filter(([a, b]) => a >= 0 && b >= 0).map(([a, b]) => a * cols + b).filter((at) => inside[at]);
+        if (!near.length) continue;
+        grown[i * cols + j] = 1;
+        for (let c = 0; c < fields; c++)
+          filled[c * cells + i * cols + j] = near.reduce((sum, at) => sum + out[c * cells + at], 0) / near.length;
+      }
+    [out, inside] = [filled, grown];
+  }
+  return out;
+}

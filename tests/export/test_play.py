@@ -1,0 +1,255 @@
+"""The page to play with: the same step as torch's, one file, honest about itself."""
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from node import needs_node, run_script
+
+import fino
+from fino.export.page import write_page
+from fino.model.rollout import rollout
+from fino.training.run import Run
+
+SCRIPTS = ["solvers", "network", "world"]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Pages by name, each written once."""
+    folder, written = tmp_path_factory.mktemp("pages"), {}
+
+    def page(name):
+        if name not in written:
+            written[name] = write_page(fino.PRETRAINED[name], folder / f"{name}.html")
+        return written[name].read_text(encoding="utf-8")
+
+    return page
+
+
+def facts_of(text):
+    found = re.search(r'<script type="application/json" id="facts">(.*?)</script>', text, re.DOTALL)
+    return json.loads(found.group(1))
+
+
+def page_facts(model, folder, **run):
+    return facts_of(write_page(Run(model=model, **run), folder / "page.html").read_text("utf-8"))
+
+
+STEPS = """
+const engine = new PlainEngine(decodeProgram(facts.program), points);
+engine.setScalars(scalars);
+engine.setMask(mask);
+engine.load(history);
+const found = [];
+for (let step = 0; step < steps; step++) found.push(Array.from(await engine.step()));
+return found;
+"""
+
+
+def assert_steps_alike(model, folder, history, steps=10):
+    """Ten steps of the page's plain engine are those of torch."""
+    lift = [1] * (2 - model.grid.dims)
+    expected = rollout(model, history[None], steps)[0].numpy()
+    found = run_script(
+        SCRIPTS,
+        STEPS,
+        folder,
+        facts=page_facts(model, folder),
+        points=[*lift, *history.shape[2:]],
+        history=history.flatten(1).tolist(),
+        scalars=[],
+        mask=None,
+        steps=steps,
+    )
+    found = np.array(found).reshape(expected.shape)
+    assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+@needs_node
+@pytest.mark.parametrize("boundary", ["periodic", "dirichlet", "neumann", "reflect"])
+@pytest.mark.parametrize("points", [(16,), (8, 12)])
+def test_ten_steps_are_those_of_torch_for_every_boundary(
+    make_model, make_history, tmp_path, points, boundary
+):
+    model = make_model(points, boundary, channels=2, dtype=torch.float32, predict="linear")
+    assert_steps_alike(model, tmp_path, make_history(model))
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"levels": 2, "blocks": (1, 2, 1), "growth": 2.0, "activation": "silu"},
+        {"radius": (2, 1), "upsample": "linear", "activation": "tanh"},
+        {"gate": False, "levels": 0, "dt": "fixed", "activation": "relu"},
+        {"gate_radius": 1, "fuse_radius": 1, "positions": True},
+    ],
+)
+def test_ten_steps_are_those_of_torch_for_every_setting(
+    make_model, make_history, tmp_path, settings
+):
+    model = make_model((8, 8), ("neumann", "reflect"), dtype=torch.float32, **settings)
+    assert_steps_alike(model, tmp_path, make_history(model))
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["diffusion-reaction-2d", "shallow-water", "advection"])
+def test_a_page_passes_its_own_check_and_a_changed_weight_does_not(pages, tmp_path, name):
+    code = "decodeProgram(facts.program); return (await checkEngine(facts, PlainEngine)).error;"
+    facts = facts_of(pages(name))
+    assert run_script(SCRIPTS, code, tmp_path, facts=facts) < 1e-5
+    code = "facts.program.scale[0] *= 1.5; " + code
+    assert run_script(SCRIPTS, code, tmp_path, facts=facts) > facts["check"]["tolerance"]
+
+
+@needs_node
+def test_a_world_gives_the_model_its_history_and_then_lets_it_go_alone(pages, tmp_path):
+    code = """
+    decodeProgram(facts.program);
+    const world = new World(facts, (points) => new PlainEngine(facts.program, points));
+    Object.assign(world.settings, {points: [16, 24], seed: 5});
+    await world.begin();
+    const given = [], seen = [];
+    for (let step = 0; step < 12; step++) {
+      given.push(world.isGiven);
+      await world.advance();
+      seen.push(world.learned.every((x, i) => x === world.truth[i]));
+    }
+    const last = world.errors[world.errors.length - 1];
+    world.dab({x: 8, y: 12, radius: 4, tool: "paint", field: 0, value: 0.5});
+    const painted = world.learned[8 * 24 + 12];
+    return {given, seen, last, painted, again: world.isGiven, link: writeLink(world)};
+    """
+    facts = facts_of(pages("diffusion-reaction-2d"))
+    found = run_script(SCRIPTS, code, tmp_path, facts=facts)
+    assert found["given"] == [True] * 9 + [False] * 3
+    assert found["seen"] == [True] * 9 + [False] * 3
+    # The learned step is nearer to the fine solution than the solver on the same cells.
+    assert found["last"]["learned"][0] < 0.01 < found["last"]["classical"][0]
+    assert found["painted"] == pytest.approx(0.5, abs=1e-6) and found["again"]
+    assert "size=16x24" in found["link"] and "step=12" in found["link"]
+
+
+@needs_node
+def test_a_link_brings_back_what_was_painted(tmp_path):
+    code = """
+    const dabs = [{step: 3, tool: "paint", field: 1, x: 8.25, y: 12.5, radius: 4.5, value: -0.25},
+                  {step: 70, tool: "erase", field: 0, x: 1, y: 2, radius: 1, value: 1.5e-5}];
+    const settings = {seed: 7, points: [64, 32], reference: "same", scalars: [0.1, 2]};
+    const good = readLink(writeLink({settings, step: 90, dabs}, {field: 1}));
+    const bad = "#seed=x&size=axb&step=-4&dabs=1.2.3_z&engine=abacus&parameters=a";
+    return {good, bad: readLink(bad)};
+    """
+    found = run_script(SCRIPTS, code, tmp_path)
+    good = found["good"]
+    assert good["points"] == [64, 32] and good["seed"] == 7 and good["step"] == 90
+    assert good["reference"] == "same" and good["scalars"] == [0.1, 2] and good["field"] == 1
+    assert [d["step"] for d in good["dabs"]] == [3, 70]
+    assert good["dabs"][0] == {
+        "step": 3, "tool": "paint", "field": 1, "x": 8.25, "y": 12.5, "radius": 4.5, "value": -0.25
+    }  # fmt: skip
+    assert found["bad"] == {"dabs": []}
+
+
+@needs_node
+def test_the_light_names_what_is_unlike_the_training_data(pages, tmp_path):
+    code = """
+    decodeProgram(facts.program);
+    const world = new World(facts, (points) => new PlainEngine(facts.program, points));
+    world.settings.points = [16, 16];
+    await world.begin();
+    for (let step = 0; step < 9; step++) await world.advance();
+    const say = () => world.unlike().map(({words}) => words);
+    const calm = say();
+    world.learned = world.learned.map((x, i) => (i === 3 ? 2.75 : x));
+    const high = say();
+    world.step = 200;
+    return {calm, high, late: say()};
+    """
+    facts = facts_of(pages("shallow-water"))
+    found = run_script(SCRIPTS, code, tmp_path, facts=facts)
+    assert found["calm"] == []
+    assert found["high"] == ["h = 2.75 is above 2"]
+    assert "training trajectories end at t = 1" in found["late"]
+
+
+@needs_node
+def test_a_poke_changes_no_cell_beyond_the_reach(pages, tmp_path):
+    code = """
+    decodeProgram(facts.program);
+    const world = new World(facts, (points) => new PlainEngine(facts.program, points));
+    world.settings.points = [24, 24];
+    await world.begin();
+    for (let step = 0; step < 9; step++) await world.advance();
+    return Array.from(await world.lightCone(12, 10, 2));
+    """
+    facts = facts_of(pages("diffusion-reaction-2d"))
+    first = np.array(run_script(SCRIPTS, code, tmp_path, facts=facts)).reshape(24, 24)
+    i, j = np.indices(first.shape)
+    away = np.maximum(np.abs(i - 12), np.abs(j - 10))
+    assert (first[away <= 3] == 1).all()
+    assert not (first[away > 4] == 1).any()
+    assert not (first[away > 8] > 0).any() and (first == 2).any()
+
+
+def test_a_page_is_one_file_that_may_fetch_nothing(pages):
+    text = pages("shallow-water")
+    policy = unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1))
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy and "http" not in policy
+    addresses = re.findall(r'\b(?:src|href|action)="([^"]*)"', text)
+    assert addresses == ["data:,"]
+    for kind, tag in (("script", "script"), ("style", "style")):
+        body = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL).group(1)
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+
+
+@pytest.mark.parametrize("name", ["diffusion-reaction-2d", "shallow-water"])
+def test_a_page_is_small_and_says_what_its_light_is_based_on(pages, name):
+    text = pages(name)
+    assert len(text.encode()) < 800_000
+    assert "6 test trajectories of its data, solved again when this page was made" in text
+    limit = fino.PRETRAINED[name].card["limits"][0]
+    assert limit in unescape(text)
+
+
+def test_names_from_data_cannot_become_markup(make_model, tmp_path):
+    model = make_model((8, 8), dtype=torch.float32)
+    model.settings = model.settings.changed(fields=("<img src=x onerror=alert(1)>",))
+    text = write_page(Run(model=model), tmp_path / "page.html").read_text("utf-8")
+    assert "<img" not in text
+    assert facts_of(text)["program"]["fields"] == ["<img src=x onerror=alert(1)>"]
+
+
+def test_what_a_page_cannot_play_is_said_in_one_line(make_model, tmp_path):
+    out = tmp_path / "page.html"
+    with pytest.raises(ValueError, match=r"^'darcy' has no time: it maps an input to an answer"):
+        write_page(fino.PRETRAINED["darcy"], out)
+    cube = Run(model=make_model((4, 4, 4), dtype=torch.float32))
+    with pytest.raises(ValueError, match=r"^'fino' has three dimensions: a page plays lines and"):
+        write_page(cube, out)
+    with pytest.raises(ValueError, match=r"^a page should end in \.html, got 'page\.txt'\."):
+        write_page(fino.PRETRAINED["advection"], tmp_path / "page.txt")
+    whole = fino.build("fno", fino.generate("advection", samples=10, points=16, frames=12))
+    with pytest.raises(ValueError, match=r"^FNO sees the whole field \(radius inf\)"):
+        write_page(Run(model=whole), out)
+    assert not out.exists()
+
+
+def test_play_says_where_the_page_is(tmp_path):
+    out = tmp_path / "swe.html"
+    words = [sys.executable, "-m", "fino", "play", "advection", "--no-open", "--out", str(out)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(out)) and "without a network" in done.stdout
+    assert "Linear advection" in Path(out).read_text("utf-8")
