@@ -1,0 +1,61 @@
+"""The site: `sphinx-build -W docs build/site`, then open build/site/index.html."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import fino
+
+project = "fino"
+author = "The fino authors"
+copyright = "the fino authors, MIT licence"
+release = fino.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+# Pages link to source files, which are outside of the site.
+suppress_warnings = ["myst.xref_missing"]
+exclude_patterns = ["figures/**", "inspection/**", "pages/**"]
+
+html_theme = "furo"
+html_title = "fino"
+html_theme_options = {"navigation_with_keys": True}
+# Read from disk and without a network: no fonts or scripts from elsewhere.
+html_copy_source = False
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+
+
+def _inline(text: str) -> str:
+    """`names` as code; stars and bars as they are written, outside of code."""
+    parts = re.split(r"`+([^`]+)`+", text)
+    return "".join(
+        f"``{p}``" if i % 2 else re.sub(r"([*|])", r"\\\1", p) for i, p in enumerate(parts)
+    )
+
+
+def _plain_docstring(
+    app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]
+) -> None:
+    """Our docstrings are plain text: indented blocks are shown as they stand."""
+    out: list[str] = []
+    in_block = False
+    for line in lines:
+        indented = line.startswith("    ")
+        if indented and not in_block:
+            out += ["", "::", ""]
+        in_block = indented or (in_block and not line)
+        if not in_block and out and out[-1].startswith("    "):
+            out.append("")
+        out.append(line if in_block else _inline(line))
+    lines[:] = out
+
+
+def setup(app: Any) -> None:
+    for name in fino.__all__:  # names that are imported when they are used
+        getattr(fino, name)
+    app.connect("autodoc-process-docstring", _plain_docstring)
