@@ -235,6 +235,11 @@ class Program:
         return self.grid.boundary
 
     @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the axes, the slowest in memory first."""
+        return ("depth", "height", "width")[-self.dims :] if self.dims > 1 else ("length",)
+
+    @property
     def parameters(self) -> tuple[str, ...]:
         return tuple(scalar.name for scalar in self.scalars if scalar.end is None)
 
@@ -278,16 +283,9 @@ class Program:
         """Which sizes the step runs on, in words."""
         if self.fixed:
             return f"exactly {' × '.join(map(str, self.grid.points))} cells"
-        axes = (
-            ("x",)
-            if self.dims == 1
-            else ("height", "width")
-            if self.dims == 2
-            else ("depth", "height", "width")
-        )
         each = [
             f"{axis} at least {least}" + (f" and a multiple of {stride}" if stride > 1 else "")
-            for axis, least, stride in zip(axes, self.smallest, self.locality.stride, strict=True)
+            for axis, least, stride in zip(self.axes, self.smallest, self.locality.stride, strict=True)
         ]
         return ", ".join(each)
 
