@@ -8,8 +8,8 @@ The plan of the house, downstairs first; every room imports only from rooms belo
     data         cards, files, splits, windows
     model        FINO, other published models, linear priors, baselines, rollout
     trust        what training saw, and rollouts that leave it
+    export       a trained step outside of Python: ONNX, C, a page
     inference    fields larger than one device
-    export       a trained step outside of Python
     training     the loop, and the runs that it leaves
     evaluation   scores beside the baselines
     inspection   reach, stencils, stability

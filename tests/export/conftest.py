@@ -1,5 +1,41 @@
-"""The small models that several rooms share."""
+"""Compiled steps of the tests lie in a cache of their own, and compile quickly."""
 
+import pytest
 from little_models import make_history, make_model
 
+import fino
+from fino.export.check import random_start
+from fino.export.program import describe
+
 __all__ = ["make_history", "make_model"]
+
+
+@pytest.fixture(scope="session")
+def cache_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(cache_folder, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Less optimisation: what is compared are numbers, not speed."""
+    monkeypatch.setattr("fino.export.library._FLAGS", ("-O1", "-march=native", "-shared", "-fPIC"))
+
+
+@pytest.fixture(scope="session")
+def real_start():
+    """A test sample of a shipped model, repeated along each axis: a domain that it never saw."""
+
+    def start(name, times=1):
+        run = fino.PRETRAINED[name]
+        try:
+            history = run.test_data(1).test.begin([0], run.model.history)[0].history
+        except ValueError:  # measured data cannot be solved again
+            return random_start(describe(run.model), batch=1).history
+        return history.repeat(1, 1, 1, *[times] * run.model.grid.dims)
+
+    return start

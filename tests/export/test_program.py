@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from interpreter import run
-from little_models import EVERYTHING, little_given, little_model
+from random_models import EVERYTHING, random_given, random_model
 
 import fino
 from fino.export.program import describe
@@ -15,7 +15,7 @@ BOUNDARIES = ("periodic", "dirichlet", "neumann", "reflect")
 
 
 def assert_interpreted_alike(model, space=None):
-    given = little_given(model, space)
+    given = random_given(model, space)
     program = describe(model)
     assert program.fits(given.space)
     beside = {name: value[0].double().numpy() for name, value in given.beside.items()}
@@ -30,7 +30,7 @@ def assert_interpreted_alike(model, space=None):
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("points", [(16,), (12, 8), (8, 4, 8)])
 def test_a_fino_is_interpreted_alike_for_every_boundary_and_dimension(points, boundary):
-    model = little_model(points=points, boundary=boundary, width=3, levels=1, activation="gelu")
+    model = random_model(points=points, boundary=boundary, width=3, levels=1, activation="gelu")
     assert_interpreted_alike(model)
     assert_interpreted_alike(model, tuple(n + 2 for n in points))
 
@@ -46,12 +46,12 @@ def test_a_fino_is_interpreted_alike_for_every_boundary_and_dimension(points, bo
 )
 @pytest.mark.parametrize("boundary", [("neumann", "periodic"), ("reflect", "dirichlet")])
 def test_every_setting_of_a_fino_is_interpreted_alike(settings, boundary):
-    assert_interpreted_alike(little_model(boundary=boundary, width=3, **settings))
+    assert_interpreted_alike(random_model(boundary=boundary, width=3, **settings))
 
 
 @pytest.mark.parametrize("predict", ["frame", "increment", "linear", "stencil"])
 def test_every_prior_is_interpreted_alike(predict):
-    model = little_model(predict=predict, fields=("u", "v"), boundary="reflect", width=2, levels=0)
+    model = random_model(predict=predict, fields=("u", "v"), boundary="reflect", width=2, levels=0)
     assert_interpreted_alike(model)
 
 
@@ -59,7 +59,7 @@ def test_every_prior_is_interpreted_alike(predict):
 @pytest.mark.parametrize("condition", ["film", "channels"])
 def test_whatever_is_given_is_interpreted_alike(condition, walls):
     beside = {**EVERYTHING, "condition": condition, "walls": walls}
-    model = little_model(beside=beside, boundary=("neumann", "periodic"), width=3, levels=1)
+    model = random_model(beside=beside, boundary=("neumann", "periodic"), width=3, levels=1)
     assert_interpreted_alike(model)
 
 
@@ -72,7 +72,7 @@ def test_whatever_is_given_is_interpreted_alike(condition, walls):
     ],
 )
 def test_other_networks_of_stencils_are_interpreted_alike(name, settings):
-    assert_interpreted_alike(little_model(name, boundary=("neumann", "periodic"), **settings))
+    assert_interpreted_alike(random_model(name, boundary=("neumann", "periodic"), **settings))
 
 
 @pytest.mark.parametrize("name", sorted(fino.PRETRAINED))
@@ -83,8 +83,8 @@ def test_every_shipped_model_is_interpreted_alike(name):
 
 
 def test_a_window_is_told_where_it_lies():
-    model = little_model(boundary="neumann", coordinates=True, width=3, levels=1)
-    given = little_given(model, (8, 4))
+    model = random_model(boundary="neumann", coordinates=True, width=3, levels=1)
+    given = random_given(model, (8, 4))
     positions = torch.randn(6, 8, 4)
     with torch.no_grad():
         expected = model(fino.given.Given(given.history, positions))[0].numpy()
@@ -93,24 +93,24 @@ def test_a_window_is_told_where_it_lies():
 
 
 def test_sizes_that_do_not_fit_are_told_by_a_rule():
-    program = describe(little_model(width=2, levels=2, boundary="reflect", points=(16, 16)))
+    program = describe(random_model(width=2, levels=2, boundary="reflect", points=(16, 16)))
     assert (
         program.rule
         == "height at least 8 and a multiple of 4, width at least 8 and a multiple of 4"
     )
     assert program.fits((8, 12)) and not program.fits((4, 12)) and not program.fits((10, 12))
-    fixed = describe(little_model(width=2, levels=2, coordinates=True))
+    fixed = describe(random_model(width=2, levels=2, coordinates=True))
     assert fixed.rule == "exactly 12 × 8 cells"
     assert fixed.fits((12, 8)) and not fixed.fits((16, 8))
 
 
 def test_what_has_no_program_is_refused_in_one_line():
     with pytest.raises(ValueError, match=r"^FNO sees the whole field \(radius inf\), so it is not"):
-        describe(little_model("fno", width=2, modes=2, layers=1))
+        describe(random_model("fno", width=2, modes=2, layers=1))
     with pytest.raises(ValueError, match=r"^UNet is local, but has layers that are not exported\."):
-        describe(little_model("unet", width=2, levels=1))
+        describe(random_model("unet", width=2, levels=1))
     with pytest.raises(ValueError, match=r"^a trained model should be exported, got function"):
         describe(lambda u: u)
     film = {"parameters": ("nu",), "condition": "film"}
     with pytest.raises(ValueError, match=r"gates of radius 1 or more is not exported"):
-        describe(little_model(beside=film, gate_radius=1, width=2, levels=0))
+        describe(random_model(beside=film, gate_radius=1, width=2, levels=0))

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -281,9 +282,7 @@ class _Plan:
         weight = self._array(f"EULER_{number}_FILM", film.weight)
         bias = self._array(f"EULER_{number}_FILM_BIAS", film.bias)
         learned, raw = int(film.raw is not None), _number(film.raw or 0.0)
-        return (
-            f"modulate(&m, &EULER_{number}, {weight}, {bias}, {learned}, {raw}, embedded);"
-        )
+        return f"modulate(&m, &EULER_{number}, {weight}, {bias}, {learned}, {raw}, embedded);"
 
     def slots(self) -> list[int]:
         """A slot of the workspace for each value, shared by values that are never alive at once."""
@@ -391,7 +390,8 @@ def _fillings(program: Program) -> dict[str, str]:
     gated = "sigmoid(one[c]) * two[c]" if "sigmoid" in kinds else "0.0f"
     axes = ["periodic"] * (3 - program.dims) + list(program.boundary)
     return {
-        "ACTIVATION_CASES\n": "".join(cases) or "    case NONE:\n        (void)u, (void)size;\n        break;\n",
+        "ACTIVATION_CASES\n": "".join(cases)
+        or "    case NONE:\n        (void)u, (void)size;\n        break;\n",
         "    switch (k->source) {\nPOSITION_CASES\n": "".join(places),
         "AXES": ", ".join(name.upper() for name in axes),
         "GELU_POLYNOMIAL": _gelu_polynomial(),
@@ -406,6 +406,7 @@ def _step(plan: _Plan, prefix: str) -> str:
     n = f"const int n[3] = {{{', '.join(sizes)}}};"
     calls = "\n    ".join(call.text for call in plan.calls)
     extended = f"{program.history * len(program.fields) + 3} * cells" if program.walls else "0"
+    theta = "theta" if program.scalars else "NULL"
     return f"""{_heading("The step")}/* {program.rule} */
 static int fits(const int n[3])
 {{
@@ -439,7 +440,7 @@ int {prefix}_step(const float *history, float *out, {_integers(program)}, const 
     const float *planes[INPUTS] = {{NULL}};
     for (int c = 0; c < HISTORY * FIELDS; c++)
         planes[c] = history + c * cells;
-{_planes(program)}    gather(&v[0], CHANNELS, INPUTS, planes, {"theta" if program.scalars else "NULL"});
+{_planes(program)}    gather(&v[0], CHANNELS, INPUTS, planes, {theta});
 {_embedding(program)}{_newest(program)}    {calls}
 
 {_answer(plan)}    return {prefix}_ok;
@@ -483,8 +484,10 @@ def _scalars(program: Program) -> str:
         return "    (void)parameters;\n" + ("" if _uses_beside(program) else "    (void)beside;\n")
     lines, parameters = ["    const float theta[SCALARS] = {"], len(program.parameters)
     for place, scalar in enumerate(program.scalars):
-        source = f"parameters[{place}]" if place < parameters else (
-            f"beside->signals[{place - parameters}]"
+        source = (
+            f"parameters[{place}]"
+            if place < parameters
+            else (f"beside->signals[{place - parameters}]")
         )
         if scalar.log:
             source = f"logf({source} > 1e-30f ? {source} : 1e-30f)"
@@ -538,7 +541,7 @@ def _embedding(program: Program) -> str:
     if not program.embedding:
         return ""
     text, source = "    modulation m;\n", "theta"
-    for layer, (weight, bias) in enumerate(program.embedding, start=1):
+    for layer, (weight, _) in enumerate(program.embedding, start=1):
         outputs, inputs = weight.shape
         out = "embedded" if layer == len(program.embedding) else f"hidden_{layer}"
         text += f"""    float {out}[{outputs}];
@@ -600,7 +603,8 @@ def _batch(program: Program, prefix: str) -> str:
         if given:
             moved += f"        one.{kind} = one.{kind} ? one.{kind} + b * {size} : NULL;\n"
     parameters = f"parameters ? parameters + b * {len(program.parameters)} : NULL"
-    return f"""int {prefix}_step_batch(const float *history, float *out, int batch, {_integers(program)},
+    sizes = _integers(program)
+    return f"""int {prefix}_step_batch(const float *history, float *out, int batch, {sizes},
                     const float *parameters, const {prefix}_beside *beside, void *workspace)
 {{
     const size_t cells = {space};
@@ -658,7 +662,7 @@ def _read_sections() -> dict[str, str]:
 def _gelu_polynomial() -> str:
     """Φ(x) − ½ = x q(t), t = 2 x² / range² − 1, by interpolation at Chebyshev's points."""
 
-    def q(t: np.ndarray) -> np.ndarray:
+    def q(t: Any) -> Any:
         x = _GELU_RANGE * np.sqrt(np.maximum((t + 1) / 2, 1e-16))
         return erf(x / np.sqrt(2)) / (2 * x)
 

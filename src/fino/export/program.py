@@ -36,7 +36,19 @@ from fino.model.fino import EncoderDecoder, Fino, FinoBlock
 from fino.model.percnn import PeRCNN
 from fino.model.plain import Plain
 
-__all__ = ["Program"]
+__all__ = [
+    "Add",
+    "Channel",
+    "EulerStep",
+    "Film",
+    "Multiply",
+    "Operation",
+    "Pool",
+    "Program",
+    "Stencil",
+    "Upsample",
+    "describe",
+]
 
 Array: TypeAlias = np.ndarray
 
@@ -260,6 +272,18 @@ class Program:
         return tuple(found)
 
     @property
+    def multiply_adds(self) -> float:
+        """Products of the network for each cell of the domain."""
+        total = 0.0
+        for operation in self.operations:
+            level = self.values[operation.sources[0]][0]
+            for name in ("weight", "gate", "fuse"):
+                weight = getattr(operation, name, None)
+                if isinstance(weight, np.ndarray):
+                    total += weight.size / 2 ** (level * self.dims)
+        return total
+
+    @property
     def smallest(self) -> tuple[int, ...]:
         """The fewest cells along each axis that ghost cells can be made from on every level."""
         needed = [1] * self.dims
@@ -285,7 +309,9 @@ class Program:
             return f"exactly {' × '.join(map(str, self.grid.points))} cells"
         each = [
             f"{axis} at least {least}" + (f" and a multiple of {stride}" if stride > 1 else "")
-            for axis, least, stride in zip(self.axes, self.smallest, self.locality.stride, strict=True)
+            for axis, least, stride in zip(
+                self.axes, self.smallest, self.locality.stride, strict=True
+            )
         ]
         return ", ".join(each)
 

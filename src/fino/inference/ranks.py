@@ -22,6 +22,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from fino.export.engine import choose_engine
 from fino.given import Given
 from fino.grid import per_axis
 from fino.inference.boxes import HIGH, LOW, Box, Mesh, Region, choose_mesh, crop, shape
@@ -148,14 +149,19 @@ def rollout_ranks(
     tile: int | Sequence[int] | None = None,
     out: str | Path | None = None,
     every: int = 1,
+    engine: str | None = None,
     progress: Progress | None = None,
 ) -> Share:
     """This rank's part of a rollout that all ranks call with the same arguments.
 
     `history` is as `rollout` takes it, of the whole domain; each rank reads its block.  With
-    `out`, each rank writes its block into one file.  A `tile` bounds the memory of a rank.
+    `out`, each rank writes its block into one file.  A `tile` bounds the memory of a rank.  The
+    `engine` is torch unless it is named, so that all ranks compute alike.
     """
     step, store, alone = open_history(model, history)
+    if engine is not None:
+        chosen = choose_engine(model, engine, store.shape[0], store.shape[3:], steps)
+        step = replace(step, step=chosen)
     cut = decomposition or decompose(step, group.size, steps)
     rank = _Rank(group, step, cut, store, steps, tile)
     block = rank.halo.block
