@@ -24,6 +24,7 @@ def rollout(
     movie: Path | None = None,
     mesh: str | None = None,
     device: str = "cpu",
+    engine: str | None = None,
     why: bool = False,
     json: bool = False,
 ) -> None:
@@ -48,6 +49,7 @@ def rollout(
         movie: A GIF of the frames.
         mesh: Processes along each axis, such as 2x2; chosen if not given.
         device: `cpu`, or `cuda` for one device a process.
+        engine: `torch`, or `c` for compiled code; the faster one for long rollouts, if not given.
         why: Say why the work was cut as it was.
         json: Print what was done as JSON.
     """
@@ -79,7 +81,7 @@ def rollout(
     try:
         with progress("rolling out", quiet=quiet) as show:
             done: Any = rollout_launched(
-                model, start, steps, out=out, every=every, progress=show, **cut
+                model, start, steps, out=out, every=every, engine=engine, progress=show, **cut
             )
     except Diverged as stop:
         if rank == 0:

@@ -12,7 +12,7 @@ from fino.given import Given
 from fino.model.emulator import Emulator
 from fino.shapes import Field
 
-__all__ = ["TOLERANCE", "random_start", "relative_difference", "trial_space", "worst_difference"]
+__all__ = ["TOLERANCE", "random_start", "worst_difference"]
 
 #: How far generated code may be from torch, relative to the largest value of each field.
 TOLERANCE = 1e-5

@@ -32,7 +32,7 @@ from fino.model.emulator import Emulator
 from fino.settings import did_you_mean
 from fino.shapes import Field
 
-__all__ = ["ENGINES", "CompiledStep", "choose_engine", "compile_step"]
+__all__ = ["CompiledStep", "choose_engine"]
 
 #: How steps can be computed.
 ENGINES = ("torch", "c")

@@ -24,7 +24,7 @@ from fino.export.program import Program, describe
 from fino.model.emulator import Emulator
 from fino.settings import did_you_mean
 
-__all__ = ["TARGETS", "Exported", "export"]
+__all__ = ["Exported", "export"]
 
 
 @dataclass(frozen=True)
