@@ -379,8 +379,8 @@ class _Graph:
         dims, is_linear = self.program.dims, operation.mode == "linear"
         u = self.pad(u, self.ones) if is_linear else u
         twice = self.constant([1.0, 1.0, *[2.0] * dims])
-        how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        fine = self.add("Resize", u, "", twice, mode="nearest", **how)
+        how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
+        fine = self.add("Resize", u, "", twice, **how)
         if not is_linear:
             return fine
         # Linear is nearest, smoothed by ¼, ½, ¼ along every axis; the ghosts are cut off.
