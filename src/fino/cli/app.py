@@ -28,7 +28,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "compare": ("fino.cli.results:compare", "Many runs in one table, over seeds."),
     "report": ("fino.cli.results:report", "One page that shows what a run did."),
     "rollout": ("fino.cli.rollout:rollout", "Predict: any size, any length, many processes."),
-    "export": ("fino.cli.export:export", "A trained step as ONNX or one C file."),
+    "export": ("fino.cli.export:export", "A trained step as ONNX, one C file or a page."),
     "inspect": ("fino.cli.results:inspect", "Reach, stencils, stability of a model."),
     "play": ("fino.cli.play:play", "Play with a trained step in the browser."),
 }

@@ -21,7 +21,8 @@ def export(
 
     Args:
         run: A run folder, a model folder, or the name of a pretrained model.
-        to: `onnx` for other runtimes; `c` for one C99 file and its header.
+        to: `onnx` for other runtimes; `c` for one C99 file and its header; `page` for an HTML file
+            to play with.
         out: The file to write; the run's name if not given.
         overwrite: Replace files that exist.
         json: Print what was written as JSON.

@@ -2,8 +2,10 @@
 
     export(run, "c", "swe.c")           swe.c and swe.h
     export(run, "onnx", "swe.onnx")     one model for any runtime
+    export(run, "page", "swe.html")     a page to play with
 
-What is written is run first and compared with torch; a model that differs is not written.
+C and ONNX are run first and compared with torch, and not written if they differ; a page compares
+itself whenever it is opened.
 """
 
 from __future__ import annotations
@@ -50,20 +52,24 @@ def export(
     if to not in TARGETS:
         raise ValueError(f"Unknown target '{to}'. {did_you_mean(to, list(TARGETS))}")
     ending, write = TARGETS[to]
-    model = run if isinstance(run, Emulator) else getattr(run, "model", run)
     path = Path(out) if out is not None else Path(f"{getattr(run, 'name', 'model')}{ending}")
     if path.suffix != ending:
         raise ValueError(f"a file for {to} should end in {ending}, got '{path.name}'.")
     if path.exists() and not overwrite:
         raise ValueError(f"{path} exists already. Choose another name or pass overwrite.")
-    return write(model, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write(run, path)
 
 
-def _write_c(model: Any, path: Path) -> Exported:
+def _model_of(run: Any) -> Any:
+    return run if isinstance(run, Emulator) else getattr(run, "model", run)
+
+
+def _write_c(run: Any, path: Path) -> Exported:
+    model = _model_of(run)
     program = describe(model)
     header = path.with_suffix(".h")
     difference, notes = _difference_of_c(model, program)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(header, c_header(program).encode())
     write_whole(path, c_source(program, header.name).encode())
     return Exported((path, header), program.rule, difference, notes)
@@ -81,14 +87,20 @@ def _difference_of_c(model: Emulator, program: Program) -> tuple[float | None, t
         return _refuse_if_different(worst_difference(step, model, random_start(program))), ()
 
 
-def _write_onnx(model: Any, path: Path) -> Exported:
+def _write_onnx(run: Any, path: Path) -> Exported:
+    model = _model_of(run)
     program = describe(model)
     content = onnx_model(program).SerializeToString()
     step = OnnxStep(program, content)
     difference = _refuse_if_different(worst_difference(step, model, random_start(program)))
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, content)
     return Exported((path,), program.rule, difference)
+
+
+def _write_page(run: Any, path: Path) -> Exported:
+    from fino.export.page import write_page  # figures and templates, which the others do not need
+
+    return Exported((write_page(run, path),), describe(run.model).rule)
 
 
 def _refuse_if_different(difference: float) -> float:
@@ -104,4 +116,5 @@ def _refuse_if_different(difference: float) -> float:
 TARGETS: dict[str, tuple[str, Callable[[Any, Path], Exported]]] = {
     "onnx": (".onnx", _write_onnx),
     "c": (".c", _write_c),
+    "page": (".html", _write_page),
 }
