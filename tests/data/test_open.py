@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 import samples
+import torch
 from samples import noise
 
 import fino
@@ -148,9 +149,10 @@ def test_files_that_are_not_data_are_refused_in_one_line(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"^.*nothing\.h5 does not exist\.$"):
         fino.open(tmp_path / "nothing.h5")
     cases = {
-        "a.txt": (b"hello", r"cannot be opened: it is none of the formats we know"),
+        "a.doc": (b"hello", r"cannot be opened: it is none of the formats we know \(numpy"),
+        "a.txt": (b"hello", r"cannot be opened: it is a table without numbers"),
         "a.nc": (b"<html>not found</html>", r"It is not NetCDF, although its name says so"),
-        "a.npy": (b"\x93NUMPY", r"Load it with numpy and use fino\.from_array"),
+        "a.npy": (b"\x93NUMPY", r"it is damaged or cut short"),
         "empty.h5": (b"", r"empty\.h5 is empty"),
     }
     for name, (content, message) in cases.items():
@@ -159,10 +161,14 @@ def test_files_that_are_not_data_are_refused_in_one_line(tmp_path):
             fino.open(tmp_path / name)
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["temperature"] = noise(3)
-    with pytest.raises(ValueError, match=r"it is HDF5, but none of the layouts .* temperature\."):
+    with pytest.raises(
+        ValueError, match=r"it has no array of trajectories in it. It holds temperature \(3,\)"
+    ):
         fino.open(tmp_path / "other.h5")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(ValueError, match=r"has no NetCDF \(\.nc\) or HDF5 files in it"):
+    with pytest.raises(
+        ValueError, match=r"folder cannot be opened: the folder has no data files in it \(\.h5"
+    ):
         fino.open(tmp_path / "folder")
     with pytest.raises(ValueError, match=r"cannot be opened: it takes no option 'boundry'"):
         fino.open(samples.tensor_file(tmp_path / "t.h5"), boundry="periodic")
@@ -177,12 +183,32 @@ def test_a_file_cut_short_is_said_to_be(tmp_path, kind):
         fino.open(path)
 
 
-def test_a_nan_in_a_file_is_refused_by_its_sample(tmp_path):
+def test_a_nan_in_a_file_is_refused_by_its_sample_and_can_be_left_out(tmp_path):
     u = noise(6, 5, 16)
     u[4, 2, 3] = np.nan
     path = samples.tensor_file(tmp_path / "a.h5", u)
-    with pytest.raises(ValueError, match=r"sample 4 has NaN or infinite values. Leave it out"):
-        fino.open(path)
+    data = fino.open(path)  # one sample does not close the file
+    with pytest.raises(ValueError, match=r"sample 4 has NaN or infinite values. Leave it out: .*4"):
+        data.read([4])
+    assert torch.isfinite(data.select([0, 1, 2, 3, 5]).read(range(5))).all()
+    rest = fino.open(path, leave_out=[4])
+    assert np.array_equal(rest.read(range(5))[:, :, 0], u[[0, 1, 2, 3, 5]])
+    with pytest.raises(ValueError, match=r"leave_out should be sample numbers from 0 to 5, got 6"):
+        fino.open(path, leave_out="6")
+
+
+def test_an_array_that_lies_in_another_file_is_refused(tmp_path):
+    """Its place in this file would be read, which holds something else."""
+    samples.tensor_file(tmp_path / "other.h5")
+    with h5py.File(tmp_path / "linked.h5", "w") as file:
+        file["tensor"] = h5py.ExternalLink("other.h5", "tensor")
+        file["beside"] = noise(100)
+    with h5py.File(tmp_path / "raw.h5", "w") as file:
+        external = [(str(tmp_path / "raw.bin"), 0, 6 * 5 * 16 * 4)]
+        file.create_dataset("tensor", (6, 5, 16), "f4", external=external)
+    for name in ("linked.h5", "raw.h5"):
+        with pytest.raises(ValueError, match=r"the array /tensor lies in another file. Copy it"):
+            fino.open(tmp_path / name)
 
 
 def mutated(content: bytes, draw: random.Random) -> bytes:

@@ -27,7 +27,7 @@ SYMMETRIES = ("shift", "flip", "sign", "rotate")
 WALLS = ("neumann", "dirichlet")
 
 #: Facts that are written only where there are any, so that older files keep their bytes.
-_CONDITIONS = ("varying", "vary", "signals", "known", "forcing", "walls", "turning")
+_CONDITIONS = ("varying", "vary", "signals", "known", "forcing", "walls", "turning", "guesses")
 
 
 class Cost(Settings):
@@ -58,7 +58,8 @@ class Card(Settings):
     units: tuple[str, ...] = ()
     """The unit of each field, such as "kg/m³"; "1" without unit; () if unknown."""
     inputs: tuple[str, ...] = ()
-    """Steady data: a name for each channel of the input frame, as many as fields."""
+    """Steady data: a name for each channel of the input frame, at most as many as fields; the
+    input's further channels are zero.  Inputs that have no room there are known fields."""
     points: tuple[int, ...]
     """Cells along each axis of space."""
     extent: tuple[tuple[float, float], ...]
@@ -118,6 +119,8 @@ class Card(Settings):
     """What solving took; it stands in the card beside the file, never inside it."""
     flaws: tuple[str, ...] = ()
     """What users of the data should beware of, a sentence each."""
+    guesses: tuple[str, ...] = ()
+    """What the file did not say and was taken for granted, with the option that says otherwise."""
     area_weighted: bool = False
     """Whether axis 0 is latitude in degrees, so that errors are weighted with its cosine."""
     refine: int = 1
@@ -157,12 +160,11 @@ class Card(Settings):
                 raise ValueError(f"a field needs a name without '/', got '{name}'.")
         if len(set(self.fields)) < len(self.fields) or len(set(self.inputs)) < len(self.inputs):
             raise ValueError(f"fields should differ in name, got {', '.join(self.fields)}.")
-        for name in ("units", "inputs"):
-            words = getattr(self, name)
-            if words and len(words) != len(self.fields):
-                raise ValueError(
-                    f"{name} should be one for each of {len(self.fields)} fields, got {len(words)}."
-                )
+        if len(self.units) not in (0, len(self.fields)) or len(self.inputs) > len(self.fields):
+            raise ValueError(
+                f"units should be one for each of {len(self.fields)} fields and inputs at most as "
+                f"many, got {len(self.units)} and {len(self.inputs)}."
+            )
         if min(self.frames, self.samples + 1, self.stride_time, self.refine) < 1:
             raise ValueError("frames, samples and strides on a card should be positive.")
         if not (np.isfinite(self.dt) and self.dt > 0):
@@ -333,6 +335,7 @@ class Card(Settings):
             "initial conditions": self.initial,
             "seed": "" if self.seed is None else f"{self.seed}",
             "split": self.split.describe() if self.split else "",
+            "guessed": "; ".join(self.guesses),
             "made with": f"fino {self.version}" if self.version else "",
             "cost": f"{self.cost.seconds:.1f} s, {self.cost.machine}" if self.cost else "",
         }

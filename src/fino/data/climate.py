@@ -11,7 +11,7 @@ A sample is one day or month: the temperature map is its input frame, the pressu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +19,12 @@ import numpy as np
 from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.data.frames import ArrayFrames, explain
-from fino.data.netcdf import Maps, join_maps, read_maps
+from fino.data.netcdf import Maps, has_maps, join_maps, read_maps
+from fino.data.readers import Variable
 from fino.data.split import Split, split_by_rule
 from fino.grid import Grid
 
-__all__ = ["read_climate"]
+__all__ = ["is_climate", "read_climate"]
 
 #: Names that the two quantities go by, the better one first.
 _TEMPERATURE = ("air", "t2m", "tas", "temp")
@@ -36,6 +37,11 @@ _YEARS = {
 }
 
 Period = tuple[str, str]
+
+
+def is_climate(variables: Mapping[str, Variable]) -> bool:
+    """Whether a file has maps of one of the two quantities."""
+    return has_maps(variables, (*_TEMPERATURE, *_PRESSURE))
 
 
 def read_climate(

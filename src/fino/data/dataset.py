@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -82,6 +82,7 @@ class Dataset:
     stride_time      every n-th frame of the source is kept
     stride_space     every n-th cell of the source is kept, for each axis; (): all
     conditions       parameters, known fields, forcing, masks of the source's samples
+    opened           what `fino.open` was called with, to open the same again; {} if it was not
     """
 
     card: Card
@@ -93,6 +94,7 @@ class Dataset:
     stride_time: int = 1
     stride_space: tuple[int, ...] = ()
     conditions: Conditions = field(default_factory=Conditions)
+    opened: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.stride_space:

@@ -20,7 +20,9 @@ import h5py
 import numpy as np
 
 __all__ = [
+    "TIGHTEST",
     "ArrayFrames",
+    "BrokenSample",
     "FieldFrames",
     "Frames",
     "GuardedFrames",
@@ -41,8 +43,8 @@ __all__ = [
 #: More samples than this in one file are taken for damage.
 _MOST_SAMPLES = 2**22
 
-#: No filter packs numbers tighter than this.
-_TIGHTEST = 2048
+#: No file packs numbers tighter than this.
+TIGHTEST = 2048
 
 
 class Frames(Protocol):
@@ -102,7 +104,10 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class FieldFrames:
-    """Channels from several arrays; steady data have those of the input beside the output's."""
+    """Channels from several arrays; steady data have those of the input beside the output's.
+
+    An input with fewer channels than the output is filled up with zeros.
+    """
 
     fields: tuple[View, ...]
     inputs: tuple[View, ...] = ()
@@ -114,16 +119,27 @@ class FieldFrames:
         return (samples, 2 if self.inputs else times, channels, *space)
 
     def read(self, samples: Sequence[int], times: slice, space: tuple[slice, ...]) -> np.ndarray:
+        return _stack([self.read_one(i, times, space) for i in samples])
+
+    def read_one(self, sample: int, times: slice, space: tuple[slice, ...]) -> np.ndarray:
+        """(t, c, *space) of one sample, in the precision of its arrays."""
         if not self.inputs:
-            return _stack([_side(self.fields, i, times, space) for i in samples])
+            return _side(self.fields, sample, times, space)
         sides = [self.inputs, self.fields][times]
-        pairs = [[_side(side, i, slice(None), space) for side in sides] for i in samples]
-        return _stack([np.concatenate(pair) for pair in pairs])
+        found = [_side(side, sample, slice(None), space) for side in sides]
+        channels = self.shape[2]
+        return np.concatenate([_filled(side, channels) for side in found])
 
 
 def _side(views: tuple[View, ...], sample: int, times: slice, space: Any) -> np.ndarray:
     """The channels of several arrays, one after another: (t, c, *space)."""
     return np.concatenate([view.read(sample, times, space) for view in views], axis=1)
+
+
+def _filled(side: np.ndarray, channels: int) -> np.ndarray:
+    """The input of a steady problem that has fewer channels than the output, filled with zeros."""
+    missing = [(0, 0), (0, channels - side.shape[1]), *[(0, 0)] * (side.ndim - 2)]
+    return np.pad(side, missing) if side.shape[1] < channels else side
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,11 +179,16 @@ class GuardedFrames:
             raise ValueError(f"{self.path} is damaged: {' '.join(str(error).split())}") from error
         broken = find_broken(numbers)
         if broken:
-            raise ValueError(
-                f"{self.path}: sample {samples[broken[0]]} has NaN or infinite values. "
-                "Leave it out with data.select(…)."
+            number = samples[broken[0]]
+            raise BrokenSample(
+                f"{self.path}: sample {number} has NaN or infinite values. Leave it out: "
+                f"fino.open(…, leave_out=[{number}]), or --leave-out {number}."
             )
         return numbers
+
+
+class BrokenSample(ValueError):
+    """A sample with values that are not finite, in a file that is otherwise whole."""
 
 
 def find_broken(numbers: np.ndarray) -> tuple[int, int] | None:
@@ -210,9 +231,12 @@ class _Chunked:
 
 
 def open_array(dataset: Any, path: Path) -> Any:
-    """A data set of floating-point numbers as an array: mapped, or read on demand if chunked."""
-    if not isinstance(dataset, h5py.Dataset) or dataset.dtype.kind != "f":
+    """A data set of real numbers as an array: mapped, or read on demand if chunked."""
+    if not isinstance(dataset, h5py.Dataset) or dataset.dtype.kind not in "fiub":
         raise ValueError("its arrays should hold real numbers.")
+    own = Path(dataset.file.filename).samefile(path)
+    if not own or dataset.external or dataset.is_virtual:
+        raise ValueError(f"the array {dataset.name} lies in another file. Copy it into this one.")
     shape = dataset.shape
     if not shape or 0 in shape or shape[0] > _MOST_SAMPLES:
         raise ValueError(f"an array of shape {shape} is not a set of trajectories.")
@@ -223,7 +247,10 @@ def open_array(dataset: Any, path: Path) -> Any:
         if place + size > end:
             raise ValueError("an array lies beyond the end of the file.")
         return np.asarray(np.memmap(path, dataset.dtype, mode="r", offset=place, shape=shape))
-    if dataset.id.get_storage_size() * _TIGHTEST < size or dataset.chunks is None:
+    packed = dataset.id.get_storage_size()
+    if dataset.chunks is None and packed >= size:
+        return np.asarray(dataset)  # a few numbers within the header
+    if packed * TIGHTEST < size or dataset.chunks is None:
         raise ValueError(f"an array of shape {shape} does not fit in a file of {end} bytes.")
     ends: list[int] = []
     dataset.id.chunk_iter(lambda chunk: ends.append(chunk.byte_offset + chunk.size))

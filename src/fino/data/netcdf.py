@@ -1,24 +1,21 @@
-"""Maps over time from NetCDF files, the old format and the new, decoded and dated.
+"""Maps over time from NetCDF files, on latitudes and longitudes, dated.
 
-    value = packed · scale_factor + add_offset        date = start + time
-
-NetCDF 4 files are HDF5; NetCDF 3 files are read with scipy.
+date = start + time
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import h5py
 import numpy as np
 
 from fino.data.frames import as_text
+from fino.data.readers import Variable, find_variables
 
-__all__ = ["Maps", "is_netcdf3", "is_netcdf4", "join_maps", "read_maps"]
+__all__ = ["Maps", "has_maps", "join_maps", "read_maps"]
 
 #: What axes are called, and what we call them.
 _AXES = {"time": "time", "lat": "lat", "latitude": "lat", "lon": "lon", "longitude": "lon"}
@@ -88,50 +85,41 @@ def join_maps(parts: Sequence[Maps]) -> Maps:
     return replace(first, values=values, dates=dates[order])
 
 
-def is_netcdf3(path: Path) -> bool:
-    """Whether a file is NetCDF in the old format."""
-    with path.open("rb") as file:
-        return file.read(4) in (b"CDF\x01", b"CDF\x02")
-
-
-def is_netcdf4(file: h5py.File) -> bool:
-    """Whether an open HDF5 file has maps on latitudes and longitudes."""
-    return {"time", "lat", "lon"} <= {_axis(key) for key in file}
-
-
-@dataclass(frozen=True)
-class _Variable:
-    """A variable as it lies in the file: dimension names, packed numbers, attributes."""
-
-    dimensions: tuple[str, ...]
-    data: Any
-    attributes: dict[str, Any]
+def has_maps(variables: Mapping[str, Variable], names: Sequence[str]) -> bool:
+    """Whether one of these names is there on times, latitudes and longitudes."""
+    there = {_axis(key) for key in variables}
+    return {"time", "lat", "lon"} <= there and any(name.lower() in names for name in variables)
 
 
 def read_maps(path: Path, names: tuple[str, ...]) -> Iterator[Maps]:
     """The maps of every variable in the file that goes by one of the names."""
-    variables = _read_old(path) if is_netcdf3(path) else _read_new(path)
+    variables = find_variables(path)
     lower = {name.lower(): name for name in variables}
     for name in names:
         if name in lower:
             yield _maps(path, name, variables[lower[name]], variables)
 
 
-def _maps(path: Path, name: str, variable: _Variable, others: dict[str, _Variable]) -> Maps:
-    shape = np.shape(variable.data)
-    known = [d for d in variable.dimensions if d.lower() in _AXES]
-    extra = {n for d, n in zip(variable.dimensions, shape, strict=True) if d not in known}
+def _maps(path: Path, name: str, variable: Variable, others: Mapping[str, Variable]) -> Maps:
+    shape, dimensions = variable.shape, variable.dims or _guess_dimensions(variable, others)
+    known = [d for d in dimensions if d.lower() in _AXES]
+    extra = {n for d, n in zip(dimensions, shape, strict=True) if d not in known}
     if [_axis(d) for d in known] != ["time", "lat", "lon"] or extra - {1}:
         raise ValueError(
             f"'{name}' should be (time, latitude, longitude), got "
-            f"({', '.join(variable.dimensions)}) of shape {shape}."
+            f"({', '.join(dimensions)}) of shape {shape}."
         )
     for dimension in known:
         if dimension not in others:
             raise ValueError(f"the coordinates '{dimension}' are missing.")
-    latitude, longitude = (np.asarray(others[d].data, dtype=np.float64) for d in known[1:])
+    if int(np.prod(shape, dtype=object)) > _MOST:
+        raise ValueError(f"'{name}' of shape {shape} is larger than a map series can be.")
+    if not variable.is_number:
+        raise ValueError(f"'{name}' should hold numbers.")
+    latitude, longitude = (others[d].load().astype(np.float64) for d in known[1:])
     dates = _dates(others[known[0]])
-    values = _unpack(name, variable).reshape(len(dates), len(latitude), len(longitude))
+    values = variable.load().astype(np.float64)
+    values = values.reshape(len(dates), len(latitude), len(longitude))
     bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if bad.any():
         day = dates[int(np.argmax(bad))].astype("datetime64[D]")
@@ -140,30 +128,23 @@ def _maps(path: Path, name: str, variable: _Variable, others: dict[str, _Variabl
     return Maps(name, path, values, dates, latitude, longitude, units, words)
 
 
+def _guess_dimensions(variable: Variable, others: Mapping[str, Variable]) -> tuple[str, ...]:
+    """The names of axes that a file does not name, where the lengths of its coordinates agree."""
+    usual = {3: ("time", "lat", "lon"), 4: ("time", "level", "lat", "lon")}
+    lines = {_axis(n): (n, v.shape[0]) for n, v in others.items() if len(v.shape) == 1}
+    axes = usual.get(len(variable.shape), ())
+    found = [lines.get(axis, (axis, n)) for axis, n in zip(axes, variable.shape, strict=False)]
+    if axes and all(n == size for (_, n), size in zip(found, variable.shape, strict=True)):
+        return tuple(name for name, _ in found)
+    return tuple(f"axis{i}" for i in range(len(variable.shape)))
+
+
 def _axis(dimension: str) -> str:
     """time, lat or lon, or the name as it is."""
     return _AXES.get(dimension.lower(), dimension.lower())
 
 
-def _unpack(name: str, variable: _Variable) -> np.ndarray:
-    """Packed whole numbers → float64, missing ones → NaN."""
-    packed = np.asarray(variable.data)
-    if packed.dtype.kind not in "iuf":
-        raise ValueError(f"'{name}' should hold numbers, got {packed.dtype}.")
-    values = packed.astype(np.float64)
-    for key in ("_FillValue", "missing_value"):
-        fill = np.asarray(variable.attributes.get(key, ())).reshape(-1)
-        if fill.size and fill.dtype.kind in "iuf":
-            values[packed == fill[0]] = np.nan
-
-    def factor(key: str, default: float) -> float:
-        found = np.asarray(variable.attributes.get(key, default)).reshape(-1)
-        return float(found[0]) if found.size else default
-
-    return values * factor("scale_factor", 1.0) + factor("add_offset", 0.0)
-
-
-def _dates(time: _Variable) -> np.ndarray:
+def _dates(time: Variable) -> np.ndarray:
     """Hours since 1800-01-01, days since 1948-01-01, … → dates.
 
     Older NOAA files count hours since 1-1-1 in the calendar of that time, two days off ours.
@@ -181,49 +162,7 @@ def _dates(time: _Variable) -> np.ndarray:
     if int(year) == 1:
         start -= np.timedelta64(2, "D")
     minutes = {"second": 1 / 60, "minute": 1.0, "hour": 60.0, "day": 1440.0}[unit.lower()]
-    counts = np.asarray(time.data, dtype=np.float64) * minutes
+    counts = time.load().astype(np.float64) * minutes
     if counts.ndim != 1 or not (np.abs(counts) < 2e9).all():
         raise ValueError("its times should be a list of dates.")
     return np.asarray(start + np.round(counts).astype("timedelta64[m]"))
-
-
-def _read_new(path: Path) -> dict[str, _Variable]:
-    """The variables of a NetCDF 4 file; the lengths of its coordinates tell the axes apart."""
-    found = {}
-    with h5py.File(path, "r") as file:
-        arrays = {
-            name: dataset
-            for name, dataset in file.items()
-            if isinstance(dataset, h5py.Dataset) and dataset.dtype.kind in "iuf"
-        }
-        lengths = {name: array.shape[0] for name, array in arrays.items() if array.ndim == 1}
-        names = {_axis(name): name for name in lengths}
-        for name, array in arrays.items():
-            shape = array.shape
-            if int(np.prod(shape, dtype=object)) > _MOST:
-                raise ValueError(f"'{name}' of shape {shape} is larger than a map series can be.")
-            axes = {3: ("time", "lat", "lon"), 4: ("time", "level", "lat", "lon")}.get(len(shape))
-            dimensions = tuple(names.get(axis, axis) for axis in axes or (name,))
-            if any(lengths.get(d, n) != n for d, n in zip(dimensions, shape, strict=False)):
-                dimensions = tuple(f"axis{i}" for i in range(len(shape)))
-            if axes or len(shape) == 1:
-                found[name] = _Variable(dimensions, np.asarray(array), dict(array.attrs))
-    return found
-
-
-def _read_old(path: Path) -> dict[str, _Variable]:
-    """The variables of a NetCDF 3 file."""
-    from scipy.io import netcdf_file
-
-    try:
-        with netcdf_file(str(path), "r", mmap=False) as file:
-            return {
-                name: _Variable(
-                    tuple(variable.dimensions),
-                    np.array(variable.data),
-                    dict(variable._attributes),  # type: ignore[attr-defined]
-                )
-                for name, variable in file.variables.items()
-            }
-    except Exception as error:  # scipy trusts the file and fails in many ways
-        raise OSError(" ".join(str(error).split())) from error

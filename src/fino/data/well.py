@@ -1,4 +1,4 @@
-"""Files of The Well, one or a folder of them, as trajectories.
+"""Files of The Well as trajectories.
 
     t0_fields/pressure  (sample, time, *space)          one channel
     t1_fields/velocity  (sample, time, *space, d)       velocity_x, velocity_y
@@ -7,13 +7,13 @@
     t0_fields/depth     (*space), (sample, *space)      a known field
     scalars/Re          (), (sample,); (time,)          a parameter; a number known in advance
 
-A folder with train, valid and test inside is cut in those parts.  What does not change in time, or
-is the same for every sample, is not predicted: models are given it.
+What does not change in time, or is the same for every sample, is not predicted: models are given
+it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,7 @@ from fino.data.conditions import gather_conditions
 from fino.data.dataset import Dataset
 from fino.data.frames import (
     FieldFrames,
-    Frames,
     GuardedFrames,
-    JoinedFrames,
     View,
     as_text,
     as_texts,
@@ -37,12 +35,10 @@ from fino.data.frames import (
     find_number,
     open_array,
 )
-from fino.data.split import Split, split_by_rule
 
-__all__ = ["find_well_files", "is_well", "read_well"]
+__all__ = ["is_well", "read_well"]
 
 _BOUNDARY = {"PERIODIC": "periodic", "WALL": "reflect", "OPEN": "neumann"}
-_PARTS = {"train": "train", "valid": "validation", "test": "test"}
 
 
 def is_well(file: h5py.File) -> bool:
@@ -50,65 +46,8 @@ def is_well(file: h5py.File) -> bool:
     return "t0_fields" in file and "dimensions" in file
 
 
-def find_well_files(folder: Path) -> list[Path]:
-    """The HDF5 files of a folder, of its train, valid and test, and the same inside its data."""
-    return [
-        file
-        for place in (folder, folder / "data")
-        for inside in (place, *(place / name for name in _PARTS))
-        for file in sorted([*inside.glob("*.h5"), *inside.glob("*.hdf5")])
-    ]
-
-
-def read_well(files: Sequence[Path]) -> Dataset:
-    """Open files of one data set; the parts that their folders name become the split."""
-    opened = [_read_one(path) for path in files]
-    card, first, own = opened[0]
-    parts: dict[str, list[int]] = {}
-    samples = 0
-    for path, (other, frames, beside) in zip(files, opened, strict=True):
-        if frames.shape[1:] != first.shape[1:] or other.fields != card.fields:
-            raise ValueError(
-                f"{path.name} holds {frames.shape[1:]} of {', '.join(other.fields)}, the first "
-                f"file {first.shape[1:]} of {', '.join(card.fields)}: not one data set."
-            )
-        if beside.keys() != own.keys():
-            names = ", ".join(sorted(name for _, name in beside.keys() ^ own.keys()))
-            raise ValueError(f"{path.name} and {files[0].name} do not both have {names}.")
-        numbers = range(samples, samples + frames.shape[0])
-        if path.parent.name in _PARTS:
-            parts.setdefault(_PARTS[path.parent.name], []).extend(numbers)
-        samples = numbers.stop
-    split = Split.of("by The Well's folders", **parts) if parts else split_by_rule(samples)
-    source = JoinedFrames(tuple(f for _, f, _ in opened)) if len(opened) > 1 else first
-    constant, conditions, told = gather_conditions(source.shape, **_joined(opened))
-    facts = {"samples": samples, "split": split, "parameters": constant, **told}
-    place = files[0] if len(files) == 1 else files[0].parent
-    return Dataset(card.changed(**facts), source, path=place, conditions=conditions)
-
-
-#: What a file holds beside its trajectories: (kind, name) → its array, (sample or 1, …).
-Beside = dict[tuple[str, str], np.ndarray]
-
-
-def _joined(opened: Sequence[tuple[Card, Frames, Beside]]) -> dict[str, dict[str, Any]]:
-    """What all files hold beside the trajectories, by kind and name, one row for each sample.
-
-    What is the same everywhere keeps a single row; a parameter becomes one number.
-    """
-    found: dict[str, dict[str, Any]] = {"parameters": {}, "known": {}, "forcing": {}}
-    for kind, name in opened[0][2]:
-        rows = [(beside[kind, name], frames.shape[0]) for _, frames, beside in opened]
-        first = rows[0][0]
-        if all(len(a) == 1 and np.array_equal(a, first) for a, _ in rows):
-            found[kind][name] = float(first[0]) if kind == "parameters" else first[0]
-        else:
-            each = [np.broadcast_to(a, (count, *a.shape[1:])) for a, count in rows]
-            found[kind][name] = np.concatenate(each)
-    return found
-
-
-def _read_one(path: Path) -> tuple[Card, Frames, Beside]:
+def read_well(path: Path) -> Dataset:
+    """Open a file of The Well."""
     file = h5py.File(path, "r")
     axes = as_texts(file["dimensions"].attrs["spatial_dims"])
     if not 1 <= len(axes) <= 3:
@@ -125,7 +64,9 @@ def _read_one(path: Path) -> tuple[Card, Frames, Beside]:
         raise ValueError("it has a single frame and no input field to go with it.")
     frames = FieldFrames(tuple(fields.values()), tuple(inputs.values()))
     beside = _scalars(file, fields)
-    beside |= dict(_spread(name, view, points) for name, view in others.items())
+    for label, view in others.items():
+        beside["forcing" if "t" in view.axes else "known"][label] = _spread(view, points)
+    constant, conditions, told = gather_conditions(frames.shape, **beside)
     start, dt = find_clock(clock, len(clock))
     name = as_text(file.attrs.get("dataset_name", path.stem))
     uneven = [axis for axis, (_, _, even) in zip(axes, edges, strict=True) if not even]
@@ -143,9 +84,11 @@ def _read_one(path: Path) -> tuple[Card, Frames, Beside]:
         frames=2 if steady else len(clock),
         samples=frames.shape[0],
         steady=steady,
+        parameters=constant,
+        **told,
         flaws=tuple(f"Axis {a} is not evenly spaced, but taken as if it were." for a in uneven),
     )
-    return card, GuardedFrames(frames, path), beside
+    return Dataset(card, GuardedFrames(frames, path), path=path, conditions=conditions)
 
 
 def _fields(
@@ -171,28 +114,30 @@ def _fields(
     return found
 
 
-def _spread(name: str, view: View, points: tuple[int, ...]) -> tuple[tuple[str, str], np.ndarray]:
+def _spread(view: View, points: tuple[int, ...]) -> np.ndarray:
     """A known field or a forcing on every point, also along the axes that it does not have."""
     every = (slice(None),) * len(points)
     rows = np.stack([view.read(i, slice(None), every)[:, 0] for i in range(view.size("s"))])
     missing = [2 + i for i in range(len(points)) if "xyz"[i] not in view.axes]
     whole = np.broadcast_to(np.expand_dims(rows, missing), (*rows.shape[:2], *points))
-    return (("forcing", name), whole) if "t" in view.axes else (("known", name), whole[:, 0])
+    whole = whole if "t" in view.axes else whole[:, 0]
+    return whole if "s" in view.axes else whole[0]
 
 
-def _scalars(file: h5py.File, fields: Iterable[str]) -> Beside:
+def _scalars(file: h5py.File, fields: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Parameters of the file and of its samples, and numbers that vary in time."""
     names = as_texts(file.attrs.get("simulation_parameters", []))
     numbers = {name: find_number(file.attrs, name) for name in names}
-    found = {("parameters", n): np.array([v]) for n, v in numbers.items() if v is not None}
+    found: dict[str, dict[str, Any]] = {"parameters": {}, "known": {}, "forcing": {}}
+    found["parameters"] = {name: v for name, v in numbers.items() if v is not None}
     group = file.get("scalars", {})
     for name in as_texts(group.attrs.get("field_names", list(group))) if group else ():
         values = np.asarray(group[name], dtype=np.float64)
         moves = bool(group[name].attrs.get("time_varying", False))
-        if not bool(group[name].attrs.get("sample_varying", values.ndim > moves)):
-            values = values[None]
         label = f"{name}_parameter" if name in fields else name
-        found["forcing" if moves else "parameters", label] = values
+        found["forcing" if moves else "parameters"][label] = (
+            values if values.ndim else float(values)
+        )
     return found
 
 
