@@ -323,6 +323,8 @@ def _join(parts: Sequence[Dataset], files: Sequence[Path]) -> Dataset:
     conditions, varying = _join_conditions(parts)
     constant = {k: v for k, v in first.card.parameters.items() if k not in varying}
     facts = {"samples": begins[-1], "split": split, "varying": varying, "parameters": constant}
+    if len({part.card.name for part in parts}) > 1:
+        facts["name"] = files[0].parent.name
     source = JoinedFrames(tuple(part.source for part in parts))
     return Dataset(first.card.changed(**facts), source, conditions=conditions)
 

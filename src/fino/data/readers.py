@@ -34,6 +34,9 @@ _FIRST_BYTES = {
 }
 _TABLES = (".csv", ".tsv", ".txt", ".dat")
 
+#: What an array is called in a file that holds one without a name.
+_UNNAMED = "u"
+
 _TIME = ("t", "time")
 _SAMPLE = ("sample", "trajectory")
 
@@ -139,7 +142,7 @@ def _read_numpy(path: Path) -> dict[str, Variable]:
         shape, kind, size = _numpy_header(file)
         if kind != "O" and size > path.stat().st_size - file.tell():
             raise ValueError("it is cut short.")
-    return {path.stem: Variable(shape, kind, lambda: np.load(path, mmap_mode="r"))}
+    return {_UNNAMED: Variable(shape, kind, lambda: np.load(path, mmap_mode="r"))}
 
 
 def _numpy_header(file: Any) -> tuple[tuple[int, ...], str, int]:
@@ -201,7 +204,7 @@ def _read_torch(path: Path) -> dict[str, Variable]:
             for number, value in enumerate(thing):
                 collect(f"{name}.{number}" if name else str(number), value)
 
-    collect("" if isinstance(content, dict | list | tuple) else path.stem, content)
+    collect("" if isinstance(content, dict | list | tuple) else _UNNAMED, content)
     return found
 
 
@@ -283,7 +286,7 @@ def _hdf5_dims(dataset: Any, name: str) -> tuple[str, ...]:
 def _read_zarr(path: Path) -> dict[str, Variable]:
     zarr = _extra("zarr")
     top = zarr.open(str(path), mode="r")
-    members = {path.stem: top} if isinstance(top, zarr.Array) else dict(top.members(None))
+    members = {_UNNAMED: top} if isinstance(top, zarr.Array) else dict(top.members(None))
     found = {}
     for name, array in members.items():
         if isinstance(array, zarr.Array):
@@ -348,7 +351,7 @@ def _read_table(path: Path) -> dict[str, Variable]:
     if not rows:
         raise ValueError("it is a table without numbers.")
     numbers = np.array([[float(word) for word in words] for _, words in rows])
-    return _name_columns(path.stem, header, numbers)
+    return _name_columns(header, numbers)
 
 
 def _is_number(word: str) -> bool:
@@ -357,7 +360,7 @@ def _is_number(word: str) -> bool:
     )
 
 
-def _name_columns(stem: str, header: list[str], numbers: np.ndarray) -> dict[str, Variable]:
+def _name_columns(header: list[str], numbers: np.ndarray) -> dict[str, Variable]:
     """The columns of a table as arrays with named axes."""
     lower = [word.lower() for word in header]
     known = (*_SAMPLE, *_TIME, "x", "y", "z")
@@ -381,8 +384,8 @@ def _name_columns(stem: str, header: list[str], numbers: np.ndarray) -> dict[str
         found = {"time": hold_variable(numbers[:, 0])}
         if all(map(_is_number, header[1:])):
             found["x"] = hold_variable([float(word) for word in header[1:]])
-        return {stem: hold_variable(numbers[:, 1:], ("time", "x")), **found}
-    return {stem: hold_variable(numbers)}
+        return {_UNNAMED: hold_variable(numbers[:, 1:], ("time", "x")), **found}
+    return {_UNNAMED: hold_variable(numbers)}
 
 
 #: Who reads what; `find_kind` says which.

@@ -271,6 +271,8 @@ def _room(group: Any, name: str, shape: tuple[int, ...], moves: bool) -> Any:
 
 def is_native(path: Path) -> bool:
     """Whether a file is one of ours, by its first words."""
+    if not path.is_file():
+        return False
     with path.open("rb") as file:
         return file.read(len(_GREETING)) == _GREETING
 
