@@ -1,4 +1,4 @@
-"""Files of every common kind, made by other libraries' own writers, opened in Python and by command.
+"""Files of every common kind, made by other libraries' own writers, in Python and by command.
 
 The same six trajectories of a travelling wave go into every file; whatever a file cannot say is
 given by options.  Mistakes are answered with one line each.
@@ -7,7 +7,6 @@ given by options.  Mistakes are answered with one line each.
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 
 import h5py

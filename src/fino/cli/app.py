@@ -19,6 +19,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "list": ("fino.cli.list:show", "Problems, models, baselines, metrics, recipes, weights."),
     "run": ("fino.cli.run:run", "A recipe, from nothing to a page; or your own file."),
     "generate": ("fino.cli.data:generate", "Make data: solve a problem many times."),
+    "import": ("fino.cli.data:import_data", "Convert data of any common kind to a file of fino."),
     "export-data": (
         "fino.cli.data:export_data",
         "Write data in another format: PDEBench's, or ours.",

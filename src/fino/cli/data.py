@@ -1,14 +1,92 @@
-"""`fino generate` and `fino export-data`: data files, made and rewritten."""
+"""`fino generate`, `fino import` and `fino export-data`: data files, made and rewritten."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from cyclopts import Parameter
 
 from fino.cli.console import progress, say, say_json
 
-__all__ = ["export_data", "generate"]
+if TYPE_CHECKING:
+    from fino.data.dataset import Dataset
+
+__all__ = [
+    "FileOptions",
+    "SplitOptions",
+    "export_data",
+    "generate",
+    "import_data",
+    "options_of",
+    "tell_data",
+]
+
+_GROUP = Parameter(name="*", group="What a data file does not say")
+
+
+@_GROUP
+@dataclass(frozen=True)
+class FileOptions:
+    """Options of every verb that opens a data file; `fino.open` takes the same as keywords."""
+
+    array: str | None = None
+    """The arrays to predict: u, or u,v."""
+    inputs: str | None = None
+    """The arrays that the others are the answer to, for a steady problem."""
+    axes: str | None = None
+    """What each axis is: "sample time x"."""
+    dt: float | None = None
+    """The time between two frames."""
+    extent: str | None = None
+    """The edges of the domain: 0:1, or 0:1,0:2."""
+    boundary: str | None = None
+    """What lies beyond them: periodic, dirichlet, neumann or reflect; one, or one for each axis."""
+    fields: str | None = None
+    """Other names for the channels."""
+    known: str | None = None
+    """Arrays with fields that are constant in time and known."""
+    forcing: str | None = None
+    """Arrays that vary in time and are known in advance."""
+    mask: str | None = None
+    """An array that is not zero where cells are not part of the domain."""
+    leave_out: str | None = None
+    """Numbers of samples to leave out: 4,7."""
+
+
+@_GROUP
+@dataclass(frozen=True)
+class SplitOptions(FileOptions):
+    """The same, and what is given to models or says which samples are for what."""
+
+    parameters: str | None = None
+    """Arrays with a number for each trajectory, that models are given."""
+    test: float | None = None
+    """How many samples are the test part (50), or what share (0.1)."""
+    validation: float | None = None
+    """The same for the validation part."""
+    split: str | None = None
+    """Which samples are the test part: the first tenth (first) or the last (last)."""
+    test_data: str | None = None
+    """Another file that is the test part."""
+
+
+def options_of(options: FileOptions | None) -> dict[str, Any]:
+    """The keywords of `fino.open` that were given on the command line."""
+    given = {} if options is None else asdict(options)
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def tell_data(data: Dataset, parts: bool = True) -> None:
+    """What was guessed of a file, and how its samples are divided, before anything is done."""
+    from rich.markup import escape
+
+    for guess in data.card.guesses:
+        say(f"  Guessed: {escape(guess)}")
+    if parts:
+        say(f"  Parts: {data.split.describe()}")
 
 
 def generate(
@@ -83,11 +161,48 @@ def _split(word: str) -> tuple[str, str]:
     return name.strip(), choice
 
 
+def import_data(
+    path: Path,
+    *,
+    out: Path,
+    options: SplitOptions | None = None,
+    overwrite: bool = False,
+    json: bool = False,
+) -> None:
+    """Convert data to a file of fino: `fino import mine.npz --out mine.h5 --dt 0.01`.
+
+    What the file does not say is asked for.  Later verbs then need no options.
+
+    Args:
+        path: A file or folder of any kind that fino opens: npy, npz, mat, pt, NetCDF, zarr, HDF5,
+            csv.
+        out: The file to write.
+        options: What the file does not say.
+        overwrite: Replace a file that exists.
+        json: Print what was written as JSON.
+    """
+    from fino.data.open import open as open_data
+    from fino.data.store import save
+
+    data = open_data(path, **options_of(options))
+    if not json:
+        tell_data(data)
+    kept = save(data, out, overwrite)
+    if json:
+        say_json(
+            {"path": out, "shape": kept.shape, "hash": kept.hash, "guesses": data.card.guesses}
+        )
+        return
+    say(f"{out}: {' × '.join(map(str, kept.shape))} (sample × time × channel × space).")
+    say(f"The card is beside it: {out}.card.md\nNext: fino run --data {out}")
+
+
 def export_data(
     path: Path,
     *,
     to: Literal["pdebench", "fino"],
     out: Path,
+    options: SplitOptions | None = None,
     layout: Literal["auto", "tensor", "fields", "groups"] = "auto",
     stride_space: int = 1,
     stride_time: int = 1,
@@ -101,6 +216,7 @@ def export_data(
         to: `pdebench` for PDEBench's loaders; `fino` for our own format, which The Well's loader
             reads too.
         out: The file to write.
+        options: What the file does not say.
         layout: Which of PDEBench's layouts; `auto` takes the one that it uses for such data.
         stride_space: Keep every n-th cell along each axis.
         stride_time: Keep every n-th frame.
@@ -111,7 +227,7 @@ def export_data(
     from fino.data.pdebench import export_pdebench, layout_for
     from fino.data.store import save
 
-    data = open_data(path)
+    data = open_data(path, **options_of(options))
     if stride_space != 1 or stride_time != 1:
         data = data.strided(stride_space, stride_time)
     if to == "pdebench":

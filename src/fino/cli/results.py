@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fino.cli.console import progress, say, say_json, show_table, table
+from fino.cli.data import FileOptions, SplitOptions, options_of, tell_data
 
 if TYPE_CHECKING:
     from fino.training.run import Run
@@ -20,7 +21,8 @@ def evaluate(
     *,
     pretrained: str | None = None,
     data: Path | None = None,
-    part: str = "test",
+    options: SplitOptions | None = None,
+    part: str | None = None,
     samples: int | None = None,
     convention: str = "fino",
     batch: int = 50,
@@ -38,12 +40,14 @@ def evaluate(
     Args:
         run: The folder that `fino train` wrote; a model folder needs --data.
         pretrained: Instead of a run: the name of a pretrained model.
-        data: Another file to score it on; its own data if not given.
-        part: test, validation or train.
+        data: Another file to score it on, all of it; its own data if not given.
+        options: What that file does not say; as in the file of the training, if not given.
+        part: test, validation, train or all; the test part of its own data, all of another file.
         samples: Score only the first so many.
         convention: `fino`, or `pdebench` for PDEBench's own numbers, quirks included.
         batch: The batch size that PDEBench's numbers depend on.
-        out: Where to write the scores; RUN/scores.json if not given.
+        out: Where to write the scores; if not given, RUN/scores.json, or RUN/scores-NAME.json for
+            another file.
         json: Print the scores as JSON.
     """
     from fino.evaluation.evaluate import evaluate as score
@@ -58,8 +62,11 @@ def evaluate(
     if found.is_shipped:
         _reproduce(found, data, samples, out, quiet=json)
         return
-    found = find_run(found, data)
+    found = find_run(found, data, **options_of(options))
     found.check()
+    if data is not None and not json:
+        say(f"[bold]{found.data.card.title or found.data.card.name}[/bold] from {data}")
+        tell_data(found.data, parts=part not in (None, "all"))
     with progress("scoring", quiet=json) as show:
         scores = score(
             found,
@@ -80,7 +87,7 @@ def evaluate(
     say(describe_verdict(scores))
     for name, reason in scores.verdict["skipped"].items():
         say(f"No {name} baseline: {reason}")
-    place = out or (found.results_folder and found.results_folder / "scores.json")
+    place = out or (found.results_folder and found.results_folder / found.scores_name)
     if place is not None:
         say(f"Scores are in {place}. Next: fino report {run}")
 
@@ -157,6 +164,7 @@ def compare(
 def report(
     *runs: Path,
     data: Path | None = None,
+    options: FileOptions | None = None,
     out: Path | None = None,
     movie: Path | None = None,
     sample: int = 0,
@@ -171,6 +179,7 @@ def report(
         runs: Evaluated runs; the first is the one reported, the others are its rivals.  The name of
             a pretrained model may stand for the first.
         data: The data, if the run was trained on an array in memory or the file has moved.
+        options: What that file does not say; as in the file of the training, if not given.
         out: The page; RUN/report.html if not given, NAME-report/report.html for a pretrained model.
         movie: Also write the rollout as this GIF or mp4 file.
         sample: The test sample to draw.
@@ -181,7 +190,7 @@ def report(
 
     if not runs:
         raise ValueError("report should be given a run folder, such as `fino report runs/swe`.")
-    run = find_run(runs[0], data)
+    run = find_run(runs[0], data, **options_of(options))
     if out is None and run.is_shipped:
         out = Path(f"{runs[0]}-report") / "report.html"
     with progress("report", quiet=json) as show:
@@ -200,6 +209,7 @@ def inspect(
     model: Path,
     *,
     data: Path | None = None,
+    options: FileOptions | None = None,
     parameters: tuple[str, ...] = (),
     figures: Path | None = None,
     json: bool = False,
@@ -212,6 +222,7 @@ def inspect(
     Args:
         model: A run folder, a model folder that fino.save wrote, or the name of a pretrained model.
         data: The data to measure on; the run's own if not given.
+        options: What that file does not say; as in the file of the training, if not given.
         parameters: A parameter that Δt, stencils and waves are looked at with, as nu=0.03; may be
             repeated.  Those that are not named are in the middle of the trained range.
         figures: Also write the pictures as PNG files into this folder.
@@ -222,10 +233,10 @@ def inspect(
     from fino.report.inspection_words import inspection_json, inspection_sections
     from fino.training.run import find_run
 
-    run = find_run(model)
+    run = find_run(model, data, **options_of(options))
     theta = dict(_parameter(word) for word in parameters)
     with progress("looking inside", quiet=json) as show:
-        found = inspect_model(run, data, parameters=theta, progress=show)
+        found = inspect_model(run, parameters=theta, progress=show)
     place = run.results_folder
     kept = None if place is None else write_inspection(found, place / "inspection")
     pictures = write_figures(found, figures) if figures is not None else []

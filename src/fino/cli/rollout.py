@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fino.cli.console import progress, say, say_json
+from fino.cli.data import FileOptions, options_of
 
 __all__ = ["rollout"]
 
@@ -16,6 +17,7 @@ def rollout(
     steps: int | None = None,
     history: str | None = None,
     data: Path | None = None,
+    options: FileOptions | None = None,
     sample: int = 0,
     tile: int | None = None,
     region: str | None = None,
@@ -41,6 +43,7 @@ def rollout(
         steps: How many frames to predict; as many as the data have after the start, if not given.
         history: A .npy or .h5 file (t, c, *space) to start from; a domain of any size.
         data: A data file to take the start from; the run's own if not given.
+        options: What that file does not say; as in the file of the training, if not given.
         sample: Which test sample of the data to start from.
         tile: Cells along each axis that are computed at a time, to bound the memory.
         region: Predict only these cells, as start:stop for each axis, such as 40:60,0:32.
@@ -61,7 +64,7 @@ def rollout(
     if movie is not None and movie.suffix != ".gif":
         raise ValueError(f"a movie of a rollout should end in .gif, got '{movie.name}'.")
     keep_freed_memory()
-    model, start, length = _model_and_start(run, history, data, sample)
+    model, start, length = _model_and_start(run, history, data, options, sample)
     model = model.to(_device(device))
     steps = length if steps is None else steps
     if steps is None:
@@ -155,7 +158,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def _model_and_start(
-    run: Path, history: str | None, data: Path | None, sample: int
+    run: Path, history: str | None, data: Path | None, options: FileOptions | None, sample: int
 ) -> tuple[Any, Any, int | None]:
     """The model, what it starts from, and how many frames the data have after that."""
     from fino.data.dataset import Sample
@@ -168,7 +171,8 @@ def _model_and_start(
         raise ValueError(
             f"{run} is a model, not a run: say where to start with --history or --data."
         )
-    source = found.with_data(data).data if data is not None else found.test_data(sample + 1)
+    other = data if data is None else found.with_data(data, **options_of(options)).data
+    source = other or found.test_data(sample + 1)
     given, future = source.test.begin([sample], found.model.history)
     return found.model, Sample(given, future[0], sample), future.shape[1]
 

@@ -19,6 +19,7 @@ from fino.cli.console import (
     training_bar,
     training_bars,
 )
+from fino.cli.data import SplitOptions, options_of, tell_data
 
 if TYPE_CHECKING:
     from fino.recipe.run import Experiment, Outcome
@@ -41,6 +42,7 @@ def run(
     recipe: str | None = None,
     *,
     data: Path | None = None,
+    options: SplitOptions | None = None,
     model: tuple[str, ...] = (),
     minutes: float | None = None,
     out: Path | None = None,
@@ -57,6 +59,7 @@ def run(
     Args:
         recipe: A recipe that `fino list recipes` names, or a TOML file.
         data: Your own data file instead of the recipe's.
+        options: What the data file does not say.
         model: Train this model; may be repeated, the first is reported in full.
         minutes: The budget of each model in wall-clock minutes instead of the recipe's.
         out: The folder for everything; runs/RECIPE if not given.
@@ -70,7 +73,9 @@ def run(
 
     if recipe is None and data is None:
         raise ValueError("Which recipe? Try `fino run quickstart`, or `fino run --data FILE`.")
-    parts: dict[str, Any] = {"data": {"file": str(data)}} if data is not None else {}
+    parts: dict[str, Any] = {}
+    if data is not None:
+        parts["data"] = {"file": str(data), "reading": options_of(options)}
     parts |= {"models": list(model)} if model else {}
     changes = [*set, f"jobs={jobs}"] if jobs is not None else [*set]
     chosen = read_recipe(recipe or _OWN, changes, budget={"minutes": minutes}, **parts)
@@ -103,11 +108,15 @@ def _tell_plan(experiment: Experiment, json: bool) -> None:
 
 
 def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
+    from fino.recipe.data import open_data
     from fino.recipe.run import carry_out, find_obstacles
 
     if not json:
         steps, left = experiment.preview()
         say(f"[bold]{experiment.recipe.title or experiment.recipe.name}[/bold]")
+        choice = experiment.cases[0].data
+        if choice.file is not None:
+            tell_data(open_data(choice, Path(choice.file), experiment.ledger.files))
         for step, state, seconds in steps:
             words = "done before" if state == "done" else _about(seconds)
             if find_obstacles(step, state):

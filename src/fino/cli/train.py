@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fino.cli.console import say, say_json, training_bar
+from fino.cli.data import SplitOptions, options_of, tell_data
 
 if TYPE_CHECKING:
     from fino.recipe.recipe import Recipe
@@ -19,6 +20,7 @@ __all__ = ["train"]
 def train(
     *,
     data: Path | None = None,
+    options: SplitOptions | None = None,
     model: str | None = None,
     minutes: float | None = None,
     cpu_seconds: float | None = None,
@@ -37,6 +39,7 @@ def train(
 
     Args:
         data: The data file, as `fino generate` writes it or any that `fino.open` reads.
+        options: What the data file does not say.
         model: One of the models that `fino list` names; the recipe's first, or fino.
         minutes: The budget in wall-clock minutes; five if no budget is given.
         cpu_seconds: The budget in seconds of processor time.
@@ -59,7 +62,7 @@ def train(
         if word.split("=")[0].split(".")[0].strip() in ("models", "jobs", "sweep"):
             raise ValueError(f"fino train trains one model: --set {word} is for `fino run`.")
     budget = {"minutes": minutes, "cpu_seconds": cpu_seconds, "steps": steps, "epochs": epochs}
-    file = {} if data is None else {"data": {"file": str(data)}}
+    file = {} if data is None else {"data": {"file": str(data), "reading": options_of(options)}}
     chosen = read_recipe(recipe, set, budget=budget, **file)
     quiet = json or int(os.environ.get("RANK", "0")) > 0
     try:
@@ -88,6 +91,7 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
     settings = choose_settings(TrainingSettings(**case.train), model, data)
     if not quiet:
         say(f"[bold]{data.card.title or data.card.name}[/bold] from {case.data.file}")
+        tell_data(data)
         for line in describe_plan(settings, model, data):
             say(f"  {line}")
     with training_bar(quiet) as show:

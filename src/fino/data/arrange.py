@@ -89,10 +89,21 @@ def arrange(
     known: Any = None,
     forcing: Any = None,
     mask: Any = None,
+    usual: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Dataset:
     """A data set of named arrays; `fino.open` explains the options.  `place` is a name for them."""
+    usual = usual or {}
+    if (
+        array is None
+        and inputs is None
+        and all(n in variables for n in read_names(usual.get("array")))
+    ):
+        array, inputs = usual.get("array"), usual.get("inputs")
+    axes = usual.get("axes") if axes is None else axes
+    fields = usual.get("fields") if fields is None else fields
     beside = {"parameters": parameters, "known": known, "forcing": forcing, "mask": mask}
+    beside = {kind: usual.get(kind) if given is None else given for kind, given in beside.items()}
     named = [word for value in (inputs, *beside.values()) for word in read_names(value)]
     asked, answers, guesses = _choose(variables, read_names(array), read_names(inputs), named)
     steady = bool(asked)
@@ -108,7 +119,8 @@ def arrange(
     _check_alike(views)
     first = answers[0]
     lines = _find_lines(variables, first, letters[first])
-    facts |= _find_grid(lines, frames.shape, steady, dt, extent, boundary)
+    told = {"dt": dt, "extent": extent, "boundary": boundary}
+    facts |= _find_grid(lines, frames.shape, steady, told, usual)
     facts |= {
         "name": facts.get("name", place),
         "fields": read_names(fields) or _labels(views, answers),
@@ -337,18 +349,18 @@ def _find_grid(
     lines: Mapping[str, np.ndarray | None],
     shape: Sequence[int],
     steady: bool,
-    dt: Any,
-    extent: Any,
-    boundary: Any,
+    told: Mapping[str, Any],
+    usual: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Time step, edges and boundary: as told, else by the coordinates, else asked for."""
-    found: dict[str, Any] = {"dt": dt, "extent": extent, "boundary": boundary}
+    """Time step, edges and boundary: as told, else by the coordinates, as usual, or asked for."""
+    found: dict[str, Any] = dict(told)
     clock = lines.get("t")
-    if not steady and dt is None and clock is not None:
-        found["start"], found["dt"] = find_clock(clock, shape[1])
-        if not np.allclose(np.diff(clock), found["dt"], rtol=1e-2):
+    if not steady and found["dt"] is None and clock is not None:
+        start, step = find_clock(clock, shape[1])
+        found |= {"start": start, "dt": step}
+        if not np.allclose(np.diff(clock), step, rtol=1e-2):
             raise ValueError("its times are not evenly spaced. Give dt=… (--dt) to take them so.")
-    if extent is None and all(lines[a] is not None for a in lines if a != "t"):
+    if found["extent"] is None and all(lines[a] is not None for a in lines if a != "t"):
         axes = [find_axis(lines[a], n) for a, n in zip("xyz", shape[3:], strict=False)]
         if not all(even for _, _, even in axes):
             raise ValueError(
@@ -360,6 +372,7 @@ def _find_grid(
         "extent": ("the edges of the domain", "--extent 0:1"),
         "boundary": ("what lies beyond them", "--boundary periodic"),
     }
+    found |= {key: usual.get(key) for key in ask if found[key] is None}
     missing = [k for k in ask if found[k] is None and not (steady and k == "dt")]
     if missing:
         what = " and ".join(

@@ -253,6 +253,11 @@ class Dataset:
         """The samples that models are scored on."""
         return Part(self, "test", self.split.samples("test"))
 
+    @property
+    def everything(self) -> Part:
+        """All samples, whatever part they are in."""
+        return Part(self, "all", tuple(range(len(self))))
+
     def with_split(
         self,
         rule: str | Split | None = None,

@@ -85,7 +85,7 @@ _lock = Lock()
 _process: subprocess.Popen[str] | None = None
 
 
-def open(path: Any, **options: Any) -> Dataset:
+def open(path: Any, *, usual: Mapping[str, Any] | None = None, **options: Any) -> Dataset:
     """Open a data file, a folder or list of them, or arrays in memory; the format is recognised.
 
     Frames are read when they are asked for; arrays below a quarter of a gigabyte are held in
@@ -117,6 +117,8 @@ def open(path: Any, **options: Any) -> Dataset:
     test_data   another file that is the test part
     leave_out   numbers of samples to leave out
 
+    usual       options for what a file of arrays does not say itself, and is not said here
+
     For NOAA's and ECMWF's maps: train and test, each (first month, last month) such as ("2000-01",
     "2004-12"); points, "paper" for its 72 × 72 points, "own" for the files' grid, "auto" for the
     paper's where the files have them.
@@ -126,6 +128,7 @@ def open(path: Any, **options: Any) -> Dataset:
         _check_options(options)
         given = {key: value for key, value in options.items() if value is not None}
         read = {key: value for key, value in given.items() if key not in _CUT or _is_period(value)}
+        read |= {"usual": {k: v for k, v in usual.items() if k in OPTIONS}} if usual else {}
         if places is None:
             data = arrange(_in_memory(path), "array", **read)
         else:
@@ -196,9 +199,9 @@ def _in_memory(thing: Any) -> dict[str, Variable]:
 def _open_files(places: list[Path], options: dict[str, Any]) -> Dataset:
     """Open files of one data set, those of others first elsewhere."""
     files = _find_files(places)
-    if not (len(files) == 1 and is_native(files[0])) and any(
-        find_kind(file) in _TRIED for file in files
-    ):
+    if len(files) == 1 and is_native(files[0]):
+        return _changed(read_native(files[0]), options)
+    if any(find_kind(file) in _TRIED for file in files):
         _try_elsewhere(files, options)
     data = _read(files, options)
     return replace(data, path=places[0] if len(places) == 1 else files[0].parent)
@@ -214,7 +217,7 @@ def _find_files(places: list[Path]) -> list[Path]:
             files.append(place)
             continue
         if any((place / name).exists() for name in ("settings.json", "config.json", "model")):
-            raise ValueError("it is a run or a model: fino.find_run or fino.load read those.")
+            raise ValueError("it is a run or a model, not data: open is for data, load for models.")
         folders = [inside / name for inside in (place, place / "data") for name in ("", *_PARTS)]
         found = [f for folder in folders for f in sorted(folder.glob("[!.]*"))]
         found = [f for f in found if f.suffix.lower() in _ENDINGS]
@@ -283,6 +286,7 @@ def _read_one(path: Path, layout: str, options: dict[str, Any]) -> Dataset:
 
 def _changed(data: Dataset, options: Mapping[str, Any]) -> Dataset:
     """Data of a known layout, with what the user knows better."""
+    options = {key: value for key, value in options.items() if key != "usual"}
     wrong = [key for key in options if key not in _CHANGED]
     if wrong:
         raise ValueError(
@@ -416,7 +420,8 @@ def _try_elsewhere(files: list[Path], options: dict[str, Any]) -> None:
     """Open files in the other process; a crash, a hang or a refusal becomes one ValueError."""
     size = sum(path.stat().st_size for path in files)
     # Arrays that were given beside the file are not needed to find out whether it can be read.
-    plain_options = {k: v for k, v in options.items() if not isinstance(v, Mapping | np.ndarray)}
+    beside = ("parameters", "known", "forcing", "mask")
+    plain_options = {k: v for k, v in options.items() if k not in beside or read_names(v)}
     request = json.dumps([[str(path.resolve()) for path in files], plain_options])
     with _lock:
         answer = _ask(request, _PATIENCE + size / _BYTES_A_SECOND)

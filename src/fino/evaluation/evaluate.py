@@ -50,7 +50,7 @@ def evaluate(
     run: Any,
     data: Dataset | str | Path | None = None,
     *,
-    part: str = "test",
+    part: str | None = None,
     samples: int | None = None,
     baselines: bool = True,
     convention: str = "fino",
@@ -62,11 +62,13 @@ def evaluate(
     """Score a run, a model, a folder of either, or a shipped model's name on its test data.
 
     data          other data than the run's own; a model alone needs some
-    part          test, validation or train
+    part          test, validation, train or all; the test part of the run's own data, and all of
+                  other data, if None
     samples       only the first so many; all if None
     baselines     whether to score predictions that need no learning beside it
     convention    fino, or pdebench for PDEBench's own numbers, which need a `batch` (50 there)
-    out           where to write; a run's folder gets `scores.json` if None, a bare model nothing
+    out           where to write; if None, a run's folder gets `scores.json`, or
+                  `scores-NAME.json` for other data, and a bare model nothing
     command       what to note as the command that made the scores
     progress      called with the share that is done
     """
@@ -74,11 +76,11 @@ def evaluate(
         raise ValueError(f"Unknown convention '{convention}'. Use 'fino' or 'pdebench'.")
     run = find_run(run, data)
     run.check()
-    scored = _choose_part(run.data, part, samples)
+    own = run.is_own_data
+    scored = _choose_part(run.data, part or ("test" if own else "all"), samples)
     task = run.data.task(getattr(run.model, "history", None))
     began = time.perf_counter()
-    # Baselines are fitted on the training part, which test data solved again do not have.
-    fitted = baselines_for(run.data, task.shown) if baselines and len(run.data.train) else {}
+    fitted = _fit_baselines(run, task, scored) if baselines else {}
     predictors: dict[str, Predict] = {"model": run.predict}
     predictors |= {name: _predict_with(baseline) for name, baseline in fitted.items()}
     weights = area_weights(run.data.grid) if run.data.card.area_weighted else None
@@ -114,9 +116,22 @@ def evaluate(
     if out is not None:
         scores.save(out)
     elif run.results_folder is not None:
-        scores.save(run.results_folder / "scores.json")
+        scores.save(run.results_folder / run.scores_name)
         run.scores = scores
     return scores
+
+
+def _fit_baselines(run: Run, task: Task, scored: Part) -> dict[str, Baseline]:
+    """Baselines fitted on what the model has learned from, where that is at hand and on this grid.
+
+    Else on the training part of the scored data, unless it is scored itself.
+    """
+    learned = run.learned_from
+    if learned is None or learned.grid != run.data.grid or not len(learned.train):
+        learned = run.data
+    if not len(learned.train) or (learned is run.data and scored.name == "all"):
+        return {}
+    return baselines_for(learned, task.shown)
 
 
 @dataclass(frozen=True)
@@ -193,9 +208,9 @@ def _predict_with(baseline: Baseline) -> Predict:
 
 
 def _choose_part(data: Dataset, part: str, samples: int | None) -> Part:
-    if part not in ("train", "validation", "test"):
-        raise ValueError(f"part should be train, validation or test, got '{part}'.")
-    whole: Part = getattr(data, part)
+    if part not in ("train", "validation", "test", "all"):
+        raise ValueError(f"part should be train, validation, test or all, got '{part}'.")
+    whole: Part = data.everything if part == "all" else getattr(data, part)
     count = len(whole) if samples is None else min(samples, len(whole))
     if count < 1:
         raise ValueError(f"The {part} part of {data.card.name} has no samples to score.")

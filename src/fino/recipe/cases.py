@@ -230,7 +230,7 @@ def _count(case: Case, shape: tuple[int, ...]) -> float:
 def _shape(choice: DataChoice, files: Files) -> tuple[int, ...]:
     """(sample, time, channel, *space) of the data that are there or would be made."""
     if choice.file is not None:
-        samples, frames, channels, *points = files.open(Path(choice.file)).shape
+        samples, frames, channels, *points = files.open(Path(choice.file), choice.reading).shape
     elif choice.problem is not None:
         problem = PROBLEMS[choice.problem]
         asked = problem(**choice.settings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -33,21 +33,22 @@ class Files:
 
     def __init__(self, kept: Path | None = None) -> None:
         self._kept, self._changed = kept, False
-        self._open: dict[Path, tuple[str, Dataset]] = {}
+        self._open: dict[str, tuple[str, Dataset]] = {}
         self._hashes: dict[str, list[str]] = {}
         with suppress(OSError, ValueError):  # then everything is read again
             self._hashes.update(json.loads(kept.read_bytes()) if kept else {})
 
-    def open(self, path: Path) -> Dataset:
+    def open(self, path: Path, reading: Mapping[str, Any] | None = None) -> Dataset:
         """The data of a file or folder, opened if they were not open yet."""
-        stamp, open_before = _stamp(path) or "", self._open.get(path)
+        key, stamp = _key(path, reading), _stamp(path) or ""
+        open_before = self._open.get(key)
         if open_before is None or open_before[0] != stamp:
-            self._open[path] = (stamp, open_file(path))
-        return self._open[path][1]
+            self._open[key] = (stamp, open_file(path, **(reading or {})))
+        return self._open[key][1]
 
     def add(self, path: Path, data: Dataset) -> None:
         """Take data that were just written there, as if they had been opened."""
-        self._open[path] = (_stamp(path) or "", data)
+        self._open[_key(path, None)] = (_stamp(path) or "", data)
 
     def hash(self, path: Path, read: Callable[[], str], what: str = "bytes") -> str | None:
         """What `read` finds in a file; None if the file is not there or damaged."""
@@ -74,6 +75,10 @@ class Files:
             self._changed = False
 
 
+def _key(path: Path, reading: Mapping[str, Any] | None) -> str:
+    return json.dumps([str(path), reading or {}], sort_keys=True)
+
+
 def _stamp(path: Path) -> str | None:
     """Size, time and place of a file, or of all files in a folder; None if it is not there."""
     try:
@@ -87,12 +92,15 @@ def _stamp(path: Path) -> str | None:
 def open_data(choice: DataChoice, path: Path, files: Files | None = None) -> Dataset:
     """The data of a choice, strided, split and cut as it says."""
     files = files or Files()
-    data = files.open(_existing(path))
+    data = files.open(_existing(path), choice.reading)
     if choice.problem is None and max(choice.stride_space, choice.stride_time) > 1:
         data = data.strided(choice.stride_space, choice.stride_time)
     if data.recorded_hash is None:
         # To hash data that are not ours, or strided, is to read all of them: once is enough.
         what = f"data, strides {choice.stride_space} and {choice.stride_time},"
+        what += (
+            f" read with {json.dumps(choice.reading, sort_keys=True)}," if choice.reading else ""
+        )
         data = replace(data, recorded_hash=files.hash(path, lambda: data.hash, what))
     if choice.split is not None:
         data = data.with_split(choice.split)
@@ -144,7 +152,8 @@ def describe_source(choice: DataChoice, files: Files) -> dict[str, Any]:
     """Everything that the data file of a choice depends on, the files it is made from included."""
     if choice.file is not None:
         path = _existing(choice.file)
-        return {"file": str(path), "hash": open_data(choice, path, files).hash}
+        told = {"reading": choice.reading} if choice.reading else {}
+        return {"file": str(path), "hash": open_data(choice, path, files).hash, **told}
     settings = choice.model_dump(mode="json", include={*_MADE_FROM}, exclude_none=True)
     if choice.problem is not None:
         return {**settings, "strides": [choice.stride_space, choice.stride_time]}

@@ -60,6 +60,9 @@ class DataChoice(Settings):
     problem, samples, seed, initial, settings    as `fino generate` takes them; 200 samples for a
                                                  first look, 1000 for a result
     file                                         any file that `fino.open` reads
+    reading                                      what the file does not say, and how to cut it: the
+                                                 options of `fino.open`, as [data.reading] or
+                                                 --set data.reading.dt=0.01
     air, pressure                                NetCDF files, folders or patterns such as
                                                  "air.sig995.*.nc"
     stride_space, stride_time                    keep every n-th cell and frame
@@ -72,6 +75,7 @@ class DataChoice(Settings):
 
     problem: str | None = None
     file: str | None = None
+    reading: dict[str, Any] = Field(default_factory=dict)
     air: str | tuple[str, ...] | None = None
     pressure: str | tuple[str, ...] | None = None
     samples: int | None = Field(None, ge=3)

@@ -159,7 +159,10 @@ def describe_sample(sample: int, parameters: dict[str, float], is_masked: bool) 
 
 def describe_task(data: dict[str, Any]) -> str:
     """What was scored, in a line, from the `data` block of scores."""
-    words = f"{data['title'] or data['name']}: {data['samples']} {data['part']} samples"
+    count = (
+        f"all {data['samples']}" if data["part"] == "all" else f"{data['samples']} {data['part']}"
+    )
+    words = f"{data['title'] or data['name']}: {count} samples"
     if data["steady"]:
         return f"{words}, steady"
     return f"{words}, {data['shown']} frames shown, {data['steps']} predicted"

@@ -67,6 +67,7 @@ class Run:
         self._kind = "memory" if self.folder is None else _kind_of(self.folder)
         self._scores: Scores | None = None
         self._has_other_data = False
+        self._own: Run | None = None
         if model is not None:
             self.model = model
         if data is not None:
@@ -141,13 +142,48 @@ class Run:
         """Read the model and the data, and refuse a pair that does not fit."""
         check_fit(self.model, self.data)
 
-    def with_data(self, data: Dataset | str | Path) -> Run:
-        """The same model with other data, which have to fit it."""
-        opened = data if isinstance(data, Dataset) else open_data(data)
-        check_fit(self.model, opened)
+    def with_data(self, data: Dataset | str | Path, **options: Any) -> Run:
+        """The same model with other data, which have to fit it.
+
+        `options` are those of `fino.open`; what a file does not say is taken to be as in the file
+        that the run was trained on.
+        """
+        if not isinstance(data, Dataset):
+            usual = self.data_facts.get("opened") if self._kind == "run" else None
+            data = open_data(data, usual=usual, **options)
+        check_fit(self.model, data)
         other = copy.copy(self)
-        other.data, other._scores, other._has_other_data = opened, None, True
+        other.__dict__.pop("is_own_data", None)
+        other.data, other._scores, other._has_other_data = data, None, True
+        other._own = self._own or self
         return other
+
+    @cached_property
+    def is_own_data(self) -> bool:
+        """Whether its data are those that it was trained on, as far as is known."""
+        if not self._has_other_data or self._kind != "run":
+            return True
+        return bool(self.data.hash == self.data_facts.get("hash"))
+
+    @property
+    def scores_name(self) -> str:
+        """scores.json; scores-NAME.json for other data, whose scores never replace those."""
+        if self.is_own_data:
+            return "scores.json"
+        name = self.data.path.stem if self.data.path else self.data.card.name
+        place = self._place / f"scores-{name}.json"
+        if place.is_file() and Scores.load(place).data["sha256"] != self.data.hash:
+            return f"scores-{name}-{self.data.hash[-8:]}.json"
+        return place.name
+
+    @property
+    def learned_from(self) -> Dataset | None:
+        """The data that it was trained on, if they are at hand."""
+        if self.is_own_data:
+            return self.data
+        with suppress(ValueError, OSError):  # moved, or never known
+            return self._own.data if self._own is not None and self._own.has_data else None
+        return None
 
     @cached_property
     def data_facts(self) -> dict[str, Any]:
@@ -258,14 +294,16 @@ def pretrained(name: str) -> Emulator:
     return model
 
 
-def find_run(thing: Any, data: Dataset | str | Path | None = None) -> Run:
-    """The run that is meant, with other data if given.
+def find_run(thing: Any, data: Dataset | str | Path | None = None, **options: Any) -> Run:
+    """The run that is meant, with other data if given, opened with `options` as by `fino.open`.
 
     `thing` is a Run, a model or any stepper, a run folder, a folder that fino.save wrote, or the
     name of a shipped model; a folder of that name comes first.
     """
     run = _find(thing)
-    return run if data is None else run.with_data(data)
+    if data is None and options:
+        raise ValueError(f"{', '.join(options)} would say how to read other data: pass --data.")
+    return run if data is None else run.with_data(data, **options)
 
 
 def _find(thing: Any) -> Run:

@@ -26,6 +26,7 @@ def describe_data(data: Dataset) -> dict[str, Any]:
     """The facts that lead back to the data: card, path, hash, samples."""
     return {
         "path": str(data.path.resolve()) if data.path else None,
+        "opened": data.opened,
         "hash": data.hash,
         "samples": list(data.samples or ()),
         "stride_space": list(data.stride_space),
@@ -45,7 +46,7 @@ def reopen_data(facts: dict[str, Any], folder: Path) -> Dataset:
     if not Path(path).exists():
         raise ValueError(f"The data of {folder} are no longer at {path}. Pass them with --data.")
     try:
-        data, wanted = open_data(path), facts["samples"]
+        data, wanted = open_data(**(facts.get("opened") or {"path": path})), facts["samples"]
         chosen = list(data.samples or ())
         if wanted != chosen:
             data = data.select([chosen.index(i) for i in wanted])
