@@ -234,7 +234,8 @@ def test_other_data_are_answered_in_one_line(make_run, make_waves):
 def test_other_mistakes_are_answered_in_one_line(make_waves):
     assert "pass data as well" in refused(Shift())
     assert "got int" in refused(3, make_waves())
-    assert "train, validation, test or all, got 'tset'" in refused(Shift(), make_waves(), part="tset")
+    message = refused(Shift(), make_waves(), part="tset")
+    assert "train, validation, test or all, got 'tset'" in message
     assert "Use 'fino' or 'pdebench'" in refused(Shift(), make_waves(), convention="mine")
     silent = Silence()
     silent.history = 8

@@ -216,7 +216,7 @@ def _find_files(places: list[Path]) -> list[Path]:
         if not place.is_dir() or find_kind(place):
             files.append(place)
             continue
-        if any((place / name).exists() for name in ("settings.json", "config.json", "model")):
+        if any((place / name).exists() for name in ("settings.json", "config.json", "data.json")):
             raise ValueError("it is a run or a model, not data: open is for data, load for models.")
         folders = [inside / name for inside in (place, place / "data") for name in ("", *_PARTS)]
         found = [f for folder in folders for f in sorted(folder.glob("[!.]*"))]
