@@ -37,7 +37,14 @@ from fino.data.conditions import Conditions, plain
 from fino.data.dataset import Dataset
 from fino.data.frames import BrokenSample, JoinedFrames, explain
 from fino.data.pdebench import is_pdebench, read_pdebench
-from fino.data.readers import Variable, find_kind, find_variables, from_xarray, hold_variable
+from fino.data.readers import (
+    READERS,
+    Variable,
+    find_kind,
+    find_variables,
+    from_xarray,
+    hold_variable,
+)
 from fino.data.split import Split, split_by_rule
 from fino.data.store import is_native, read_native
 from fino.data.well import is_well, read_well
@@ -256,7 +263,7 @@ def _naming(file: Path, files: list[Path], work: Callable[..., Any], *arguments:
 def _layout(path: Path, options: Mapping[str, Any]) -> str:
     """What a file is: fino's, The Well's, PDEBench's, maps of the weather, or any arrays."""
     kind = find_kind(path)
-    if not kind:
+    if kind not in READERS:
         hint = _NO_NETCDF if path.suffix == ".nc" else ""
         raise ValueError(f"it is none of the formats we know ({_KNOWN}).{hint}")
     told = any(key in options for key in ("array", "axes", "inputs"))
