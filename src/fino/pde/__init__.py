@@ -13,6 +13,7 @@ from fino.pde.euler import Euler
 from fino.pde.fisher import Fisher
 from fino.pde.fitzhugh_nagumo import FitzHughNagumo
 from fino.pde.gray_scott import GrayScott
+from fino.pde.heart import Heart
 from fino.pde.mp_pde import MpPde
 from fino.pde.problem import Duration, Frames, Points, Problem
 from fino.pde.shallow_water import ShallowWater, ShallowWaterDams, ShallowWaterMomenta
@@ -29,6 +30,7 @@ __all__ = [
     "FitzHughNagumo",
     "Frames",
     "GrayScott",
+    "Heart",
     "MpPde",
     "Points",
     "Problem",
@@ -53,6 +55,7 @@ PROBLEMS: dict[str, type[Problem]] = {
     "mp-pde": MpPde,
     "euler-2d": Euler,
     "shallow-water-dams": ShallowWaterDams,
+    "heart": Heart,
 }
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "Progress",
     "check_boundary",
     "cores",
+    "on_all_cores",
     "steps_between",
 ]
 
@@ -176,7 +177,7 @@ class Problem(Settings):
                 where = f"{self.name} broke down in row {first} of the batch"
                 raise ValueError(f"{where}: {error}") from None
 
-        _on_all_cores(solve_rows, range(0, len(start), size), progress)
+        on_all_cores(solve_rows, range(0, len(start), size), progress)
         return frames
 
     def _check_forcing(self, forcing: Array | None, wanted: tuple[int, ...]) -> Array | None:
@@ -255,8 +256,8 @@ def cores() -> int:
     return max(1, min(available or 1, int(asked) if asked.isdigit() else 1024))
 
 
-def _on_all_cores(
-    work: Callable[[int], None], starts: Sequence[int], progress: Progress | None
+def on_all_cores(
+    work: Callable[[int], None], starts: Sequence[int], progress: Progress | None = None
 ) -> None:
     """Call work(i) for every start i.  Kernels release the interpreter's lock, so threads do."""
     with ThreadPoolExecutor(min(cores(), max(1, len(starts)))) as pool:
