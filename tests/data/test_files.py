@@ -278,3 +278,210 @@ def test_a_steady_problem_has_any_number_of_inputs_and_outputs(tmp_path, questio
     }
     opened = fino.open(tmp_path / "a.npz", extent=(0, 1), boundary="neumann", **names)
     assert opened.hash == data.hash
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, tuple[Path, dict]]:
+    """A file of every kind, and what it cannot say."""
+    folder = tmp_path_factory.mktemp("files")
+    made = {}
+    for kind in KINDS:
+        place = folder / kind.replace(" ", "-")
+        place.mkdir()
+        made[kind] = written(place, kind)
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_every_kind_is_imported_by_one_command(files, tmp_path, kind, capsys):
+    path, options = files[kind]
+    words = [word for key, value in options.items() for word in (f"--{key}", value)]
+    run_command("import", path, "--out", tmp_path / "mine.h5", *words)
+    said = capsys.readouterr().out
+    assert "mine.h5: 6 × 5 × 1 × 16 (sample × time × channel × space)." in said
+    assert "Parts: test = first 10 %" in said
+    check(fino.open(tmp_path / "mine.h5"))  # which needs no options any more
+
+
+#: mistake → (options, the line that answers); {u} is the array's name in the file.
+MISTAKES = {
+    "another name": ({"array": "uu"}, r"it has no array 'uu'\. (Did you mean 'u'\?|It holds .+)"),
+    "too few axes": (
+        {"axes": "sample x"},
+        r"axes should name each of the 3 axes of '.*u' \(6, 5, 16\), such as 'sample time x', got "
+        r"'sample x'\.|run0.csv: 'u' \(5, 16\) has no axis of time: 'sample x'\.",
+    ),
+    "an axis twice": (
+        {"axes": "time time x"},
+        r"axes should name sample, time and channel at most once .*|axes should name each of .*",
+    ),
+    "no boundary": ({"boundary": None}, r"it does not say what lies beyond them\. Add --boundary"),
+    "a misspelt boundary": (
+        {"boundary": "perodic"},
+        r"Unknown boundary 'perodic'\. Did you mean 'periodic'\?",
+    ),
+    "half an extent": ({"extent": "1"}, r"extent should be \(low, high\), or one such pair"),
+    "an empty extent": ({"extent": "1:1"}, r"extent should be finite and not empty"),
+    "time that stands still": ({"dt": 0}, r"dt should be a positive time, got 0"),
+    "a misspelt option": (
+        {"boundry": "periodic"},
+        r"no option 'boundry'\. Did you mean 'boundary'",
+    ),
+    "too large a test part": (
+        {"test": 7},
+        r"the test part wants 7 samples but only 6 of 6 are left",
+    ),
+    "a sample that is not there": (
+        {"leave_out": "6"},
+        r"leave_out should be sample numbers from 0",
+    ),
+    "an unknown parameter": ({"parameters": "mu"}, r"it has no array 'mu'\. "),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mistake_about_a_file_is_answered_in_one_line(files, kind, mistake):
+    path, options = files[kind]
+    changes, message = MISTAKES[mistake]
+    with pytest.raises(ValueError, match=message) as error:
+        fino.open(path, **{**options, **changes})
+    assert "\n" not in str(error.value) and str(path) in str(error.value)
+
+
+def test_all_that_a_file_does_not_say_is_asked_for_in_one_line(tmp_path):
+    with pytest.raises(ValueError, match="cannot be opened") as error:
+        fino.open(write_npy(tmp_path / "u.npy"))
+    assert str(error.value) == (
+        f"{tmp_path}/u.npy cannot be opened: it does not say the time between two frames, the "
+        "edges of the domain and what lies beyond them. Add --dt 0.01 --extent 0:1 --boundary "
+        "periodic with your own values (the same words are keywords in Python)."
+    )
+
+
+#: what is wrong with the numbers → (the array, the line that answers)
+WRONG = {
+    "complex": (U.astype(np.complex64), "complex|should hold numbers|where a number should be"),
+    "words": (np.array([["a", "b"], ["c", "d"]]), "should hold numbers|no array of trajectories"),
+    "empty": (U[:0], "is empty|empty table|without numbers|no array of trajectories"),
+    "a line": (U[0, 0], "no array of trajectories|should have one to three axes|without numbers"),
+    "lost in rounding": (U.astype(float) + 1e9, "single precision cannot tell apart. Subtract"),
+}
+_CANNOT = {
+    "words": ("torch", "netcdf 3", "netcdf 4", "csv", "folder", "matlab 7.3", "zarr"),
+    "complex": ("netcdf 3", "netcdf 4", "csv", "folder"),
+    "empty": ("csv", "folder", "netcdf 3", "netcdf 4", "matlab 7.3"),
+    "a line": ("csv", "folder", "matlab 7.3", "netcdf 3", "netcdf 4"),
+    "lost in rounding": ("netcdf 3", "netcdf 4"),  # written in single precision
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*(fixed length|dtype).*")
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_that_are_none_are_answered_in_one_line(tmp_path, kind, wrong):
+    if kind in _CANNOT[wrong]:
+        return  # its writer refuses them
+    array, message = WRONG[wrong]
+    name, write, options = KINDS[kind]
+    if wrong == "words" and kind == "hdf5":
+        array = array.astype("S1")
+    with pytest.raises(ValueError, match=message) as error:
+        fino.open(write(tmp_path / name, array, t=T, x=X), **options)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("zarr", "folder")])
+def test_a_file_cut_short_or_full_of_noise_is_said_to_be(files, tmp_path, kind):
+    path, options = files[kind]
+    content = path.read_bytes()
+    broken = tmp_path / path.name
+    for wrong in (content[: len(content) // 2], content[:40] + bytes(1000)):
+        broken.write_bytes(wrong)
+        with pytest.raises(ValueError, match="cannot be opened") as error:
+            fino.open(broken, **options)
+        assert "\n" not in str(error.value) and len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("zarr", "folder", "csv")])
+def test_a_file_is_known_by_its_content_and_not_by_its_name(files, tmp_path, kind):
+    path, options = files[kind]
+    renamed = tmp_path / "data.bin"
+    renamed.write_bytes(path.read_bytes())
+    check(fino.open(renamed, **options))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sample_of_nan_does_not_close_a_file(tmp_path, kind):
+    broken = U.copy()
+    broken[4] = np.nan
+    path, options = written(tmp_path, kind, broken)
+    data = fino.open(path, **options)
+    with pytest.raises(ValueError, match=r"has NaN or infinite values\. Leave it out"):
+        data.read([4])
+    rest = fino.open(path, **options, leave_out=[4])
+    assert np.allclose(rest.read([4])[0, :, 0], U[5], atol=1e-6)
+
+
+def test_rows_that_are_missing_in_a_table_are_counted(tmp_path):
+    path = write_csv(tmp_path / "a.csv")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:-3]))
+    with pytest.raises(ValueError, match=r"its 477 rows do not fill sample × t × x = 6 × 5 × 16"):
+        fino.open(path, **COORDINATES)
+    path.write_text("t,0.5,1.5\n0.0,1,2\n0.1,1\n")
+    with pytest.raises(ValueError, match=r"line 3 has 2 columns, the first 3\."):
+        fino.open(path, **COORDINATES)
+    path.write_text("t,0.5,1.5\n0.0,1,2\n0.1,1,two\n")
+    with pytest.raises(ValueError, match=r"line 3 has 'two' where a number should be\."):
+        fino.open(path, **COORDINATES)
+
+
+def test_pickles_that_could_run_code_are_refused(tmp_path):
+    torch.save({"u": torch.from_numpy(U), "path": Path("x")}, tmp_path / "a.pt")
+    with pytest.raises(ValueError, match=r"Python objects beside tensors, which could run code"):
+        fino.open(tmp_path / "a.pt", **ASKED)
+    np.savez(tmp_path / "a.npz", u=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(ValueError, match=r"no array of trajectories in it\. It holds u \(1,\)"):
+        fino.open(tmp_path / "a.npz", **ASKED)
+
+
+def test_coordinates_that_are_not_even_are_said_to_be(tmp_path):
+    late = T**2
+    with pytest.raises(ValueError, match=r"its times are not evenly spaced\. Give dt=… \(--dt\)"):
+        fino.open(write_npz(tmp_path / "a.npz", t=late, x=X), **COORDINATES)
+    with pytest.raises(ValueError, match=r"its coordinates are not evenly spaced\. Give extent=…"):
+        fino.open(write_npz(tmp_path / "a.npz", t=T, x=X**2), **COORDINATES)
+    assert fino.open(write_npz(tmp_path / "a.npz", t=late, x=X), dt=1, **COORDINATES).dt == 1.0
+
+
+def test_files_that_do_not_belong_together_are_told_apart(tmp_path):
+    write_npy(tmp_path / "a.npy")
+    write_npy(tmp_path / "b.npy", U[:, :, ::2])
+    with pytest.raises(ValueError, match=r"b\.npy holds \(6, 5, 1, 8\) of u .*: not one data set"):
+        fino.open(tmp_path, **ASKED)
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        file["tensor"] = U
+    with pytest.raises(
+        ValueError, match=r"its files are of different kinds \(PDEBench's, arrays\)"
+    ):
+        fino.open([tmp_path / "a.npy", tmp_path / "c.h5"], boundary="periodic")
+
+
+def test_parts_are_chosen_by_number_share_rule_folder_or_file(tmp_path):
+    path = write_npy(tmp_path / "u.npy", np.concatenate([U] * 5))
+    sizes = lambda data: [len(p) for p in (data.train, data.validation, data.test)]  # noqa: E731
+    assert sizes(fino.open(path, **ASKED)) == [25, 2, 3]
+    assert sizes(fino.open(path, **ASKED, test=10)) == [18, 2, 10]
+    assert sizes(fino.open(path, **ASKED, test=0.5, validation=5)) == [10, 5, 15]
+    assert fino.open(path, **ASKED, split="last").test.samples == (27, 28, 29)
+    other = write_npy(tmp_path / "other.npy", 2 * U)
+    data = fino.open(path, **ASKED, test_data=other)
+    assert sizes(data) == [27, 3, 6] and np.allclose(data.test.all()[:, :, 0], 2 * U)
+    assert fino.open(**data.opened).hash == data.hash
+    for part in ("train", "test"):
+        (tmp_path / "parts" / part).mkdir(parents=True)
+        write_npy(tmp_path / "parts" / part / "u.npy")
+    assert sizes(fino.open(tmp_path / "parts", **ASKED)) == [6, 0, 6]
+    with pytest.raises(ValueError, match="test and validation do not go with split or test_data"):
+        fino.open(path, **ASKED, test=3, test_data=other)

@@ -179,7 +179,11 @@ def _choose(
         _check_name(variables, name)
     if array:
         return inputs, array, []
-    inside = [n for n, v in variables.items() if v.is_number and sum(k > 1 for k in v.shape) > 1]
+    inside = [
+        name
+        for name, v in variables.items()
+        if v.is_number and 0 not in v.shape and sum(size > 1 for size in v.shape) > 1
+    ]
     free = [n for n in inside if n not in named]
     if not free:
         held = ", ".join(f"{n} {v.shape}" for n, v in list(variables.items())[:8]) or "nothing"

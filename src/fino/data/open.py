@@ -134,7 +134,8 @@ def open(path: Any, *, usual: Mapping[str, Any] | None = None, **options: Any) -
     try:
         _check_options(options)
         given = {key: value for key, value in options.items() if value is not None}
-        read = {key: value for key, value in given.items() if key not in _CUT or _is_period(value)}
+        cut = [key for key in _CUT if key != "test" or not _is_period(given.get(key))]
+        read = {key: value for key, value in given.items() if key not in cut}
         read |= {"usual": {k: v for k, v in usual.items() if k in OPTIONS}} if usual else {}
         if places is None:
             data = arrange(_in_memory(path), "array", **read)
