@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FileOptions",
     "SplitOptions",
+    "data_table",
     "export_data",
     "generate",
     "import_data",
@@ -77,6 +78,14 @@ def options_of(options: FileOptions | None) -> dict[str, Any]:
     """The keywords of `fino.open` that were given on the command line."""
     given = {} if options is None else asdict(options)
     return {key: value for key, value in given.items() if value is not None}
+
+
+def data_table(data: Path | None, options: FileOptions | None) -> dict[str, Any]:
+    """The [data] of a recipe for a file that was given on the command line; {} if none was."""
+    told = options_of(options)
+    if data is None and told:
+        raise ValueError(f"--{next(iter(told))} would say how to read a file: add --data FILE.")
+    return {} if data is None else {"data": {"file": str(data), "reading": told}}
 
 
 def tell_data(data: Dataset, parts: bool = True) -> None:

@@ -19,7 +19,7 @@ from fino.cli.console import (
     training_bar,
     training_bars,
 )
-from fino.cli.data import SplitOptions, options_of, tell_data
+from fino.cli.data import SplitOptions, data_table, tell_data
 
 if TYPE_CHECKING:
     from fino.recipe.run import Experiment, Outcome
@@ -73,9 +73,7 @@ def run(
 
     if recipe is None and data is None:
         raise ValueError("Which recipe? Try `fino run quickstart`, or `fino run --data FILE`.")
-    parts: dict[str, Any] = {}
-    if data is not None:
-        parts["data"] = {"file": str(data), "reading": options_of(options)}
+    parts = data_table(data, options)
     parts |= {"models": list(model)} if model else {}
     changes = [*set, f"jobs={jobs}"] if jobs is not None else [*set]
     chosen = read_recipe(recipe or _OWN, changes, budget={"minutes": minutes}, **parts)

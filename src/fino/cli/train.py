@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fino.cli.console import say, say_json, training_bar
-from fino.cli.data import SplitOptions, options_of, tell_data
+from fino.cli.data import SplitOptions, data_table, tell_data
 
 if TYPE_CHECKING:
     from fino.recipe.recipe import Recipe
@@ -62,8 +62,7 @@ def train(
         if word.split("=")[0].split(".")[0].strip() in ("models", "jobs", "sweep"):
             raise ValueError(f"fino train trains one model: --set {word} is for `fino run`.")
     budget = {"minutes": minutes, "cpu_seconds": cpu_seconds, "steps": steps, "epochs": epochs}
-    file = {} if data is None else {"data": {"file": str(data), "reading": options_of(options)}}
-    chosen = read_recipe(recipe, set, budget=budget, **file)
+    chosen = read_recipe(recipe, set, budget=budget, **data_table(data, options))
     quiet = json or int(os.environ.get("RANK", "0")) > 0
     try:
         run = _fit(chosen, model, out, quiet) if resume is None else _resume(resume, chosen, quiet)

@@ -23,6 +23,8 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_from_tensors
 
 import fino
+from fino.data.dataset import Dataset
+from fino.data.store import save as save_data
 from fino.durable import read_bytes, restore_folder, wait_for_folder, write_folder
 from fino.grid import Grid
 from fino.model import MODELS
@@ -40,8 +42,16 @@ CONFIG = "config.json"
 _NAMES = (WEIGHTS, CONFIG)
 
 
-def save(model: Emulator, folder: str | Path, *, overwrite: bool = False) -> Path:
-    """Write a model as a folder, all of it or nothing."""
+def save(model: Emulator | Dataset, folder: str | Path, *, overwrite: bool = False) -> Path:
+    """Write a model as a folder, or data as a file (.h5), all of it or nothing; returns the place.
+
+    `fino.load` reads models back, `fino.open` data.
+    """
+    if isinstance(model, Dataset):
+        save_data(model, folder, overwrite)
+        return Path(folder)
+    if not isinstance(model, Emulator):
+        raise ValueError(f"save writes a model or data, got {type(model).__name__}.")
     weights = bytes_from_tensors(
         {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
     )
@@ -67,6 +77,10 @@ def save(model: Emulator, folder: str | Path, *, overwrite: bool = False) -> Pat
 def load(folder: str | Path) -> Emulator:
     """Read a model back, checking every byte."""
     folder = Path(folder)
+    if folder.is_file():
+        raise ValueError(
+            f"{folder} is a file: load is for models, which are folders; open is for data."
+        )
     if not wait_for_folder(folder, _NAMES):
         raise ValueError(f"There is no model folder at {folder}. Expected {CONFIG} and {WEIGHTS}.")
     while True:
