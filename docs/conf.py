@@ -15,8 +15,9 @@ release = fino.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
-# Pages link to source files, which are outside of the site.
-suppress_warnings = ["myst.xref_missing"]
+# Pages link to source files, which are outside of the site; a page that no section names is
+# still found by search.
+suppress_warnings = ["myst.xref_missing", "toc.not_included"]
 exclude_patterns = ["figures/**", "inspection/**", "pages/**"]
 
 html_theme = "furo"
@@ -41,17 +42,25 @@ def _inline(text: str) -> str:
 def _plain_docstring(
     app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]
 ) -> None:
-    """Our docstrings are plain text: indented blocks are shown as they stand."""
+    """Our docstrings are plain text: `name   meaning` lines become lists, indented blocks stay."""
     out: list[str] = []
-    in_block = False
+    before = ""  # what the last line was: "", "text", "item" or "block"
     for line in lines:
-        indented = line.startswith("    ")
-        if indented and not in_block:
-            out += ["", "::", ""]
-        in_block = indented or (in_block and not line)
-        if not in_block and out and out[-1].startswith("    "):
+        item = re.match(r"(\w[\w, ]*?)\s{2,}(\S.*)", line)
+        if item and not line.startswith(" "):
+            out += ["", f"* ``{item[1]}``: {_inline(item[2])}"]
+            before = "item"
+        elif not line:
             out.append("")
-        out.append(line if in_block else _inline(line))
+            before = before if before == "block" else ""
+        elif line.startswith("    ") and before == "item":
+            out.append(f"  {_inline(line.strip())}")
+        elif line.startswith("    "):
+            out += [line] if before == "block" else ["", "::", "", line]
+            before = "block"
+        else:
+            out += ["", _inline(line)] if before in ("item", "block") else [_inline(line)]
+            before = "text"
     lines[:] = out
 
 
