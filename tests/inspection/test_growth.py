@@ -46,9 +46,9 @@ def test_rollout_errors_of_persistence_are_differences_of_frames() -> None:
 
 def test_leaving_twice_the_range_is_noticed_at_its_step() -> None:
     truth = torch.tensor([-1.0, 1.0]).view(1, 1, 1, 2).repeat(1, 3, 1, 1)
-    found = bounded_rollout(lambda h: 1.5 * h[:, -1], truth, truth[:, :1], 1, longer=10)
+    found = bounded_rollout(lambda h: 1.5 * h[:, -1], truth, truth[:, :1], 1, steps=20)
     assert (found.first_left, found.stayed, found.steps) == (2, 0, 20)
-    stays = bounded_rollout(lambda h: h[:, -1], truth, truth[:, :1], 1, longer=10)
+    stays = bounded_rollout(lambda h: h[:, -1], truth, truth[:, :1], 1, steps=20)
     assert (stays.first_left, stays.stayed) == (None, 1)
 
 

@@ -6,9 +6,11 @@ ten past frames of one field on a line of 128 cells, and on a square of 64 × 64
 
 from __future__ import annotations
 
+import ast
 import math
 import tomllib
-from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fino.cli.console import say, say_json, table
@@ -18,13 +20,6 @@ __all__ = ["show"]
 #: The input that costs are stated for: channels, and the grid in one and two dimensions.
 _INPUTS = 10
 _SPACES = {1: (128,), 2: (64, 64)}
-
-#: Tables whose entries have a title.  Imported when asked for: recipes are listed without torch.
-_TITLED = {
-    "baselines": ("fino.model.baselines", "BASELINES"),
-    "metrics": ("fino.metrics", "METRICS"),
-    "pretrained": ("fino.training.run", "PRETRAINED"),
-}
 
 Rows = list[dict[str, Any]]
 #: Where descriptions begin.
@@ -84,14 +79,73 @@ def _list_tables(*kinds: str, costs: bool = True) -> dict[str, Rows]:
 
     To count the models' costs takes a second or two; `costs` leaves them out.
     """
-    own = {"problems": _problems, "models": lambda: _models(costs), "recipes": _recipes}
-    return {kind: own[kind]() if kind in own else _titles(kind) for kind in kinds or get_args(Kind)}
+    made = {
+        "problems": _problems,
+        "models": lambda: _models() if costs else _papers(),
+        "baselines": _baselines,
+        "metrics": _metrics,
+        "recipes": _recipes,
+        "pretrained": _pretrained,
+    }
+    return {kind: made[kind]() for kind in kinds or get_args(Kind)}
 
 
-def _titles(kind: str) -> Rows:
-    module, name = _TITLED[kind]
-    table = getattr(import_module(module), name)
-    return [{"name": name, "title": entry.title} for name, entry in table.items()]
+def _source(module: str) -> ast.Module:
+    """What a module says; to import it would import torch, which takes longer than the rest."""
+    spec = find_spec(module)
+    assert spec is not None and spec.origin is not None
+    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+
+
+def _strings(module: str, attribute: str) -> dict[str, str]:
+    """The string that each class of a module has for an attribute."""
+    return {
+        cls.name: ast.literal_eval(line.value)
+        for cls in _source(module).body
+        if isinstance(cls, ast.ClassDef)
+        for line in cls.body
+        if isinstance(line, ast.AnnAssign) and line.value is not None
+        if isinstance(line.target, ast.Name) and line.target.id == attribute
+    }
+
+
+def _assigned(module: str, name: str) -> Any:
+    """The expression that a module gives a name."""
+    for line in _source(module).body:
+        targets = getattr(line, "targets", [getattr(line, "target", None)])
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return getattr(line, "value", None)
+    raise LookupError(f"{module} has no {name}")
+
+
+def _baselines() -> Rows:
+    titles = _strings("fino.model.lookup", "title") | _strings("fino.model.baselines", "title")
+    table = _assigned("fino.model.baselines", "BASELINES")
+    pairs = zip(table.keys, table.values, strict=True)
+    return [{"name": key.value, "title": titles[cls.id]} for key, cls in pairs]
+
+
+def _metrics() -> Rows:
+    calls = _assigned("fino.metrics", "_TABLE").elts
+    return [dict(zip(("name", "title"), (a.value for a in c.args[:2]), strict=True)) for c in calls]
+
+
+def _papers() -> Rows:
+    """The models without their cost."""
+    from fino.model import HOME
+
+    places = {name: home.split(".") for name, home in HOME.items()}
+    return [
+        {"name": name, "paper": _strings(f"fino.model.{module}", "paper")[cls]}
+        for name, (module, cls) in places.items()
+    ]
+
+
+def _pretrained() -> Rows:
+    from fino.model.pretrained import CARD, WEIGHTS, card_title, pretrained_names, read_card
+
+    cards = {name: read_card(WEIGHTS / name / CARD) for name in pretrained_names()}
+    return [{"name": name, "title": card_title(card)} for name, card in cards.items()]
 
 
 def _problems() -> Rows:
@@ -120,12 +174,12 @@ def _recipes() -> Rows:
     return [{"name": n, "title": tomllib.loads(t).get("title", "")} for n, t in texts.items()]
 
 
-def _models(costs: bool) -> Rows:
+def _models() -> Rows:
     from fino.model import MODELS
 
     rows: Rows = []
     for name, cls in MODELS.items():
-        measured = {f"{dims}d": _cost(cls, dims) for dims in _SPACES} if costs else {}
+        measured = {f"{dims}d": _cost(cls, dims) for dims in _SPACES}
         rows.append({"name": name, "paper": cls.paper, "sizes": list(cls.sizes), **measured})
     return rows
 

@@ -229,7 +229,6 @@ def inspect(
         json: Print the numbers as JSON.
     """
     from fino.inspection.inspect import inspect as inspect_model
-    from fino.report.inspection_page import write_figures, write_inspection
     from fino.report.inspection_words import inspection_json, inspection_sections
     from fino.training.run import find_run
 
@@ -237,9 +236,12 @@ def inspect(
     theta = dict(_parameter(word) for word in parameters)
     with progress("looking inside", quiet=json) as show:
         found = inspect_model(run, parameters=theta, progress=show)
-    place = run.results_folder
-    kept = None if place is None else write_inspection(found, place / "inspection")
-    pictures = write_figures(found, figures) if figures is not None else []
+    place, kept, pictures = run.results_folder, None, []
+    if place is not None or figures is not None:  # drawing takes a second to import
+        from fino.report.inspection_page import write_figures, write_inspection
+
+        kept = None if place is None else write_inspection(found, place / "inspection")
+        pictures = [] if figures is None else write_figures(found, figures)
     if json:
         say_json(inspection_json(found))
         return

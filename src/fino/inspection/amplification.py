@@ -23,7 +23,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 from torch import Tensor
 
 from fino.given import Given
@@ -104,9 +103,11 @@ def amplification(
     if any(n % s for n, s in zip(points, stride, strict=True)):
         raise ValueError(f"a grid of {points} cells should be a multiple of the stride {stride}.")
     blocks = _symbols(stepper, state, points, history, stride)
+    # eigenvalues to more digits than the step has would take longer and say no more
+    precision = np.complex64 if state.dtype == torch.float32 else np.complex128
     modes: dict[tuple[int, ...], list[complex]] = {}
     for bloch in _bloch_waves(points, stride):
-        values, newest = _eigenpairs(blocks[bloch], history)
+        values, newest = _eigenpairs(blocks[bloch].astype(precision), history)
         waves = _dominant_waves(newest, bloch, points, stride, len(state))
         for value, (wave, turned) in zip(values, waves, strict=True):
             modes.setdefault(wave, []).append(complex(np.conj(value) if turned else value))
@@ -217,7 +218,7 @@ def _eigenpairs(matrices: np.ndarray, history: int) -> tuple[np.ndarray, np.ndar
     n, row = matrices.shape[1], np.concatenate(list(matrices), axis=1)
     whole = n * history
     if whole <= _WHOLE:
-        companion = np.eye(whole, k=n, dtype=complex)
+        companion = np.eye(whole, k=n, dtype=row.dtype)
         companion[-n:] = row
         # torch rather than numpy, whose threads nobody here could stop from waiting for one another
         values, vectors = torch.linalg.eig(torch.from_numpy(companion))
@@ -226,7 +227,9 @@ def _eigenpairs(matrices: np.ndarray, history: int) -> tuple[np.ndarray, np.ndar
     def times(v: np.ndarray) -> np.ndarray:
         return np.concatenate([v.ravel()[n:], row @ v.ravel()])
 
-    operator = LinearOperator((whole, whole), matvec=times, dtype=complex)
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
+
+    operator = LinearOperator((whole, whole), matvec=times, dtype=row.dtype)
     start = np.random.default_rng(0).standard_normal(whole)
     try:
         values, vectors = eigs(operator, k=_KEPT, which="LM", v0=start, tol=1e-6)

@@ -52,6 +52,7 @@ class StabilityPlan:
     looks            numbers of steps over which the worst change is searched for
     long_rollouts    trajectories that are rolled out far beyond the data
     longer           how far, in units of what the data let a model predict
+    furthest         steps at which they end, if that is farther than the data go
     """
 
     trajectories: int = 4
@@ -60,6 +61,7 @@ class StabilityPlan:
     looks: tuple[int, ...] = (1, 4)
     long_rollouts: int = 1
     longer: int = 10
+    furthest: int = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,9 +177,9 @@ def stability(
     )
     show(0.6)
     # what is known in advance ends with the data, and so do rollouts that need it
-    longer = 1 if _runs_in_time(start) else plan.longer
+    ends = 0 if _runs_in_time(start) else min(plan.longer * steps, plan.furthest)
     few = own[: plan.long_rollouts]
-    bounded = bounded_rollout(emulator, truth, few, history, longer, start)
+    bounded = bounded_rollout(emulator, truth, few, history, max(steps, ends), start)
     show(0.8)
     away = (truth - over_space(emulator.input_mean, truth)) / over_space(scale, truth)
     spread = float(away.square().mean().sqrt())
@@ -275,7 +277,7 @@ def bounded_rollout(
     truth: Trajectory,
     own: Trajectory,
     history: int,
-    longer: int,
+    steps: int,
     beside: Given | None = None,
 ) -> Bounded:
     """Go on with rollouts far beyond the data and watch their range.
@@ -284,7 +286,6 @@ def bounded_rollout(
     `beside` holds what is given beside the first history.
     """
     horizon = truth.shape[1] - history
-    steps = longer * max(1, horizon)
     values = truth.transpose(1, 2).flatten(3).movedim(1, 0).flatten(1)
     low, high = (over_space(end, truth) for end in (values.amin(dim=1), values.amax(dim=1)))
     middle, half = (high + low) / 2, ((high - low) / 2).clamp_min(1e-12)

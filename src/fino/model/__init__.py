@@ -9,10 +9,10 @@ from typing import Any
 
 from fino.settings import did_you_mean
 
-__all__ = ["MODELS"]
+__all__ = ["HOME", "MODELS"]
 
 #: Every model by name, and where its class lives.  To add one: a file and a line here.
-_HOME = {
+HOME = {
     "fino": "fino.Fino",
     "plain": "plain.Plain",
     "unet": "unet.UNet",
@@ -34,22 +34,22 @@ class _Models(UserDict[str, Any]):
     """
 
     def __setitem__(self, name: str, cls: Any) -> None:
-        if name in _HOME and cls != _HOME[name]:
+        if name in HOME and cls != HOME[name]:
             raise ValueError(f"There is a model '{name}' already. Choose another name.")
         self.data[name] = cls
 
     def __delitem__(self, name: str) -> None:
-        if name in _HOME:
+        if name in HOME:
             raise ValueError(f"'{name}' comes with the package and stays.")
         del self.data[name]
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.data:
             raise ValueError(f"Unknown model '{name}'. {did_you_mean(name, list(self))}")
-        if name not in _HOME:
+        if name not in HOME:
             return self.data[name]
-        module, _, cls = _HOME[name].rpartition(".")
+        module, _, cls = HOME[name].rpartition(".")
         return getattr(import_module(f"fino.model.{module}"), cls)
 
 
-MODELS: MutableMapping[str, Any] = _Models(_HOME)
+MODELS: MutableMapping[str, Any] = _Models(HOME)

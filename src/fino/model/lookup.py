@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from scipy.linalg import eigh
 from torch import Tensor
 
 from fino.data.dataset import Dataset, Part
@@ -398,6 +397,8 @@ def _regressed(inputs: Tensor, answers: Tensor, count: int) -> tuple[Tensor, Ten
         return given.new_zeros(given.shape[1], 0), asked.new_zeros(0, asked.shape[1])
     # Σ = X Xᵀ = U Λ Uᵀ is the smaller problem: samples are fewer than cells, or about as many.
     strongest = (len(given) - count, len(given) - 1)
+    from scipy.linalg import eigh
+
     values, vectors = eigh((given @ given.T).numpy(), subset_by_index=strongest)
     values, vectors = torch.from_numpy(values).flip(0), torch.from_numpy(vectors).flip(1)
     clear = values > _FAINTEST * values[0].clamp_min(1e-300)

@@ -31,6 +31,7 @@ __all__ = [
     "CARD",
     "FORMAT",
     "WEIGHTS",
+    "card_title",
     "plan_again",
     "pretrained_names",
     "read_card",
@@ -57,6 +58,13 @@ _PARTS = ("title", "date", "data", "recipe", "scores", "cost", "reach", "version
 def pretrained_names() -> list[str]:
     """The name of every folder that has a card."""
     return sorted(path.parent.name for path in WEIGHTS.glob(f"[!.]*/{CARD}"))
+
+
+def card_title(card: dict[str, Any]) -> str:
+    """A model in a line: what it solves, how well, how far it sees."""
+    error, cells = card["scores"]["nrmse"]["value"], card["reach"]["cells"]
+    reach = f"{cells[0]} cells" if cells[0] is not None else "the whole field"
+    return f"{card['title']}: nRMSE {error:.3g}, sees {reach}"
 
 
 def read_card(path: Path) -> dict[str, Any]:

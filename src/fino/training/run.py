@@ -247,9 +247,7 @@ class Run:
         """A shipped model in a line: what it solves, how well, how far it sees."""
         if self.card is None:
             return f"{self.model_name}, {self.name}"
-        error, cells = self.card["scores"]["nrmse"]["value"], self.card["reach"]["cells"]
-        reach = f"{cells[0]} cells" if cells[0] is not None else "the whole field"
-        return f"{self.card['title']}: nRMSE {error:.3g}, sees {reach}"
+        return shipped.card_title(self.card)
 
     def predict(self, given: Given, steps: int) -> Tensor:
         """Roll out on the model's own device, in its mode for use: → (b, steps, c, *space)."""
