@@ -57,11 +57,11 @@ class StabilityPlan:
 
     trajectories: int = 4
     buffers: int = 2
-    iterations: int = 12
+    iterations: int = 9
     looks: tuple[int, ...] = (1, 4)
     long_rollouts: int = 1
     longer: int = 10
-    furthest: int = 300
+    furthest: int = 200
 
 
 @dataclass(frozen=True, eq=False)
