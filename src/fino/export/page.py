@@ -3,10 +3,11 @@
     write_page(run, "swe.html")         one file: no network, no server, opens from disk
 
 The page holds the program of the model (`fino.export.program`) in JSON, weights in base64, and
-the scripts in `browser/`: solvers, the step in plain JavaScript and as WebGL2 shaders, and the
-page itself.  It also holds a short history with torch's answers, which it checks itself against
-whenever it is opened, and the ranges of the data, from which it says when a state is unlike them.
-Nothing is fetched: the content policy allows only the page's own scripts, by their hashes.
+the scripts in `browser/`: solvers, the step as WebGL2 shaders, with WebAssembly and in plain
+JavaScript, and the page itself.  It also holds a short history with torch's answers, which it
+checks itself against whenever it is opened, and the ranges of the data, from which it says when a
+state is unlike them.  Nothing is fetched: the content policy allows only the page's own scripts,
+by their hashes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = ["write_page"]
 #: Problems that have a classical solver in `browser/solvers.js`.
 _SOLVERS = ("diffusion-reaction-2d", "gray-scott", "shallow-water", "shallow-water-momenta")
 
-_SCRIPTS = ("solvers.js", "network.js", "shader.js", "world.js", "play.js")
+_SCRIPTS = ("solvers.js", "kernel.js", "network.js", "shader.js", "world.js", "play.js")
 
 #: Test trajectories that are solved again for a shipped model, and the most that are looked at.
 _SOLVED = 6
@@ -75,8 +76,8 @@ def _html(run: Any, command: str = "") -> str:
     read = (Path(__file__).parent / "browser").joinpath
     style = read("page.css").read_text(encoding="utf-8")
     script = "".join(read(name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    rules = {"script-src": script, "style-src": style}
-    hashes = "; ".join(f"{name} '{_hash(text)}'" for name, text in rules.items())
+    # 'wasm-unsafe-eval' lets scripts that are allowed compile WebAssembly, and nothing else.
+    scripts = f"script-src '{_hash(script)}' 'wasm-unsafe-eval'; style-src '{_hash(style)}'"
     environment = Environment(
         loader=PackageLoader("fino.export", "browser"),
         autoescape=select_autoescape(["html.j2"]),
@@ -86,7 +87,7 @@ def _html(run: Any, command: str = "") -> str:
     )
     return environment.get_template("template.html.j2").render(
         facts=facts,
-        policy=f"default-src 'none'; {hashes}; img-src data:; base-uri 'none'; form-action 'none'",
+        policy=f"default-src 'none'; {scripts}; img-src data:; base-uri 'none'; form-action 'none'",
         style=Markup(style),
         script=Markup(script),
     )
@@ -302,7 +303,7 @@ def _words(
     yield (
         f"The learned step takes {frames} and gives the next one, {program.dt:g} in time later. "
         "It is the network as it was trained, with all its weights, as WebGL2 shaders that this "
-        "page writes for it, or in plain JavaScript where there is no graphics card. When the "
+        "page writes for it, or on the processor where there is no graphics card. When the "
         "page opens, it computes ten steps that torch has computed before and compares them."
     )
     if solver is None:
@@ -333,9 +334,8 @@ def _words(
             f"relative error (nRMSE) is {errors}{beside}."
         )
     yield (
-        "Times are those of this browser on this machine: a solver in JavaScript on one core "
-        "beside a network on the graphics card. They say what runs here, not which method is "
-        "cheaper."
+        "Times are those of this browser on this machine, where the solvers are JavaScript on one "
+        "core. They say what runs here, not which method is cheaper."
     )
 
 

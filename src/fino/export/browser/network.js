@@ -1,4 +1,4 @@
-// The learned step in plain JavaScript, for browsers without WebGL2 and for tests.
+// The learned step on the processor: in plain JavaScript, or with WebAssembly's stencils.
 //
 // A program is `fino.export.program` in JSON: value 0 holds the input channels, operation i makes
 // value i + 1, and the answer is prior + scale ⊙ last value + shift.  A line is a plane of one row.
@@ -88,12 +88,16 @@ class PlainEngine {
     Object.assign(this, {program, points, name: "JavaScript"});
     this.cells = points[0] * points[1];
     this.values = layout(program);
+    this.prepare();
     this.packed = program.operations.map((operation) => this.pack(operation));
-    this.prior = program.prior === "stencil" ? new Float64Array(program.priorWeight) : null;
     this.free = new Map();
     this.mask = null;
     this.setScalars(program.scalars.map((s) => s.start));
   }
+
+  prepare() {}
+
+  close() {}
 
   setScalars(values) {
     this.scalars = values;
@@ -103,8 +107,6 @@ class PlainEngine {
   setMask(mask) {
     this.mask = mask;
   }
-
-  close() {}
 
   load(frames) {
     this.frames = frames.map((frame) => Float64Array.from(frame));
@@ -136,20 +138,35 @@ class PlainEngine {
     return this.points.map((n, axis) => n >> (this.program.halved[axis] ? level : 0));
   }
 
-  take(size) {
-    const kept = this.free.get(size);
-    return kept && kept.length ? kept.pop() : new Float64Array(size);
+  /** How many numbers the channels of a cell take. */
+  spaced(channels) {
+    return channels;
   }
 
-  release(array) {
-    if (!this.free.has(array.length)) this.free.set(array.length, []);
-    this.free.get(array.length).push(array);
+  /** Room for a value; `numbers` are those in it. */
+  take(size) {
+    const kept = this.free.get(size);
+    return kept && kept.length ? kept.pop() : this.place(size);
+  }
+
+  release(value) {
+    if (!this.free.has(value.length)) this.free.set(value.length, []);
+    this.free.get(value.length).push(value);
+  }
+
+  place(size) {
+    return new Float64Array(size);
+  }
+
+  numbers(value) {
+    return value;
   }
 
   /** Value 0 with the channels of a cell side by side: (n0, n1, channels). */
   inputs(frames) {
-    const {channels, points: grid, offset} = this.program, count = channels.length;
-    const [rows, cols] = this.points, out = this.take(count * this.cells);
+    const {channels, points: grid, offset} = this.program, count = this.spaced(channels.length);
+    const [rows, cols] = this.points, value = this.take(count * this.cells), out = this.numbers(value);
+    if (count > channels.length) out.fill(0);
     channels.forEach(({kind, index, mean, std}, c) => {
       if (kind === "history") {
         const frame = frames[index[0]], from = index[1] * this.cells;
@@ -159,39 +176,46 @@ class PlainEngine {
       for (let i = 0; i < rows; i++)
         for (let j = 0; j < cols; j++) {
           const place = [i, j][index[0]], n = this.points[index[0]];
-          let value = 0;
-          if (kind === "edge") value = place === (index[1] ? n - 1 : 0) ? 1 : 0;
-          else if (kind === "coordinate") value = 2 * (place + offset[index[0]]) / grid[index[0]] - 1;
-          else if (kind === "scalar") value = this.modulation.scaled[index[0]];
-          else if (kind === "mask") value = this.mask ? this.mask[i * cols + j] : 1;
-          out[(i * cols + j) * count + c] = value;
+          let x = 0;
+          if (kind === "edge") x = place === (index[1] ? n - 1 : 0) ? 1 : 0;
+          else if (kind === "coordinate") x = 2 * (place + offset[index[0]]) / grid[index[0]] - 1;
+          else if (kind === "scalar") x = this.modulation.scaled[index[0]];
+          else if (kind === "mask") x = this.mask ? this.mask[i * cols + j] : 1;
+          out[(i * cols + j) * count + c] = x;
         }
     });
+    return value;
+  }
+
+  /** The weights of an operation in the order in which they are used. */
+  pack(operation) {
+    if (!operation.weight) return null;
+    const [outputs, inputs] = operation.shape, found = {
+      weight: this.reorder(operation.weight, operation.shape), bias: this.whole(operation.bias, outputs),
+    };
+    if (operation.kind === "euler") {
+      found.gate = operation.gate && this.reorder(operation.gate, [outputs, outputs]);
+      found.gateBias = this.whole(operation.gateBias, outputs);
+      found.fuse = this.reorder(operation.fuse, [inputs, outputs]);
+      found.none = this.whole(null, inputs);
+    }
+    return found;
+  }
+
+  /** Four outputs together, then inputs, then taps. */
+  reorder(weight, [outputs, inputs, ...taps]) {
+    const area = taps.reduce((a, b) => a * b, 1), wide = this.spaced(inputs);
+    const out = new Float64Array(Math.ceil(outputs / 4) * 4 * wide * area);
+    for (let o = 0; o < outputs; o++)
+      for (let c = 0; c < inputs; c++)
+        for (let t = 0; t < area; t++)
+          out[(((o >> 2) * area + t) * wide + c) * 4 + (o & 3)] = weight[(o * inputs + c) * area + t];
     return out;
   }
 
-  /** Weights in the order in which they are used: four outputs together, then inputs, then taps. */
-  pack(operation) {
-    if (!operation.weight) return null;
-    const reorder = (weight, [outputs, inputs, ...taps]) => {
-      const area = taps.reduce((a, b) => a * b, 1), blocks = Math.ceil(outputs / 4);
-      const out = new Float64Array(blocks * 4 * inputs * area);
-      for (let o = 0; o < outputs; o++)
-        for (let c = 0; c < inputs; c++)
-          for (let t = 0; t < area; t++)
-            out[(((o >> 2) * area + t) * inputs + c) * 4 + (o & 3)] = weight[(o * inputs + c) * area + t];
-      return out;
-    };
-    const whole = (bias, n) => Float64Array.from({length: 4 * Math.ceil(n / 4)}, (_, i) => bias ? bias[i] ?? 0 : 0);
-    const [outputs, inputs] = operation.shape, found = {weight: reorder(operation.weight, operation.shape)};
-    found.bias = whole(operation.bias, outputs);
-    if (operation.kind === "euler") {
-      found.gate = operation.gate && reorder(operation.gate, [outputs, outputs]);
-      found.gateBias = whole(operation.gateBias, outputs);
-      found.fuse = reorder(operation.fuse, [inputs, outputs]);
-      found.none = whole(null, inputs);
-    }
-    return found;
+  /** A bias for whole vectors of four. */
+  whole(bias, outputs) {
+    return Float64Array.from({length: 4 * Math.ceil(outputs / 4)}, (_, i) => bias?.[i] ?? 0);
   }
 
   /** y = w ∗ u + b: four channels of two neighbouring cells at a time, which stay in registers. */
@@ -253,48 +277,56 @@ class PlainEngine {
   stencil(operation, [u], i) {
     const [outputs, inputs, ...taps] = operation.shape, {weight, bias} = this.packed[i];
     const {level} = this.values[operation.sources[0]];
-    const y = this.convolve(u, level, inputs, outputs, taps, operation.dilation, weight, bias);
+    const value = this.convolve(u, level, inputs, outputs, taps, operation.dilation, weight, bias);
     if (operation.activation) {
-      const apply = ACTIVATIONS[operation.activation];
+      const apply = ACTIVATIONS[operation.activation], y = this.numbers(value);
       for (let k = 0; k < y.length; k++) y[k] = apply(y[k]);
     }
-    return y;
+    return value;
   }
 
   euler(operation, [u], i) {
     const [features, channels, ...taps] = operation.shape, packed = this.packed[i];
     const {level} = this.values[operation.sources[0]], film = this.modulation.films[i];
-    const s = this.convolve(u, level, channels, features, taps, 1, packed.weight, packed.bias);
-    if (film)
-      for (let k = 0; k < s.length; k++) s[k] = film.scale[k % features] * s[k] + film.shift[k % features];
+    const stencil = this.convolve(u, level, channels, features, taps, 1, packed.weight, packed.bias);
+    if (film) this.modulate(this.numbers(stencil), features, (x, c) => film.scale[c] * x + film.shift[c]);
     if (packed.gate) {
-      const gate = this.convolve(s, level, features, features, [1, 1], 1, packed.gate, packed.gateBias);
-      for (let k = 0; k < s.length; k++) s[k] *= sigmoid(gate[k] + (film ? film.gate[k % features] : 0));
+      const gate = this.convolve(stencil, level, features, features, [1, 1], 1, packed.gate, packed.gateBias);
+      if (film) this.modulate(this.numbers(gate), features, (x, c) => x + film.gate[c]);
+      const s = this.numbers(stencil), g = this.numbers(gate);
+      for (let k = 0; k < s.length; k++) s[k] *= sigmoid(g[k]);
       this.release(gate);
     }
-    const y = this.convolve(s, level, features, channels, [1, 1], 1, packed.fuse, packed.none);
-    this.release(s);
-    const dt = film ? film.dt : 1;
-    for (let k = 0; k < y.length; k++) y[k] = u[k] + dt * y[k];
-    return y;
+    const value = this.convolve(stencil, level, features, channels, [1, 1], 1, packed.fuse, packed.none);
+    this.release(stencil);
+    const dt = film ? film.dt : 1, before = this.numbers(u), y = this.numbers(value);
+    for (let k = 0; k < y.length; k++) y[k] = before[k] + dt * y[k];
+    return value;
   }
 
-  add(operation, [a, b]) {
-    const y = this.take(a.length);
+  /** Change every channel of every cell. */
+  modulate(numbers, channels, change) {
+    const wide = this.spaced(channels);
+    for (let k = 0; k < numbers.length; k += wide)
+      for (let c = 0; c < channels; c++) numbers[k + c] = change(numbers[k + c], c);
+  }
+
+  add(operation, sources) {
+    const value = this.take(sources[0].length), [a, b, y] = [...sources, value].map((v) => this.numbers(v));
     for (let k = 0; k < y.length; k++) y[k] = a[k] + b[k];
-    return y;
+    return value;
   }
 
-  multiply(operation, [a, b]) {
-    const y = this.take(a.length);
+  multiply(operation, sources) {
+    const value = this.take(sources[0].length), [a, b, y] = [...sources, value].map((v) => this.numbers(v));
     for (let k = 0; k < y.length; k++) y[k] = (operation.gate ? sigmoid(a[k]) : a[k]) * b[k];
-    return y;
+    return value;
   }
 
-  pool(operation, [u]) {
-    const {level, channels: c} = this.values[operation.sources[0]], [h0, h1] = this.program.halved;
-    const [, cols] = this.size(level), [rows, half] = this.size(level + 1);
-    const y = this.take(rows * half * c), down = h0 ? cols * c : 0, right = h1 ? c : 0;
+  pool(operation, [source]) {
+    const {level, channels} = this.values[operation.sources[0]], c = this.spaced(channels), [h0, h1] = this.program.halved;
+    const [, cols] = this.size(level), [rows, half] = this.size(level + 1), value = this.take(rows * half * c);
+    const u = this.numbers(source), y = this.numbers(value), down = h0 ? cols * c : 0, right = h1 ? c : 0;
     for (let i = 0; i < rows; i++)
       for (let j = 0; j < half; j++) {
         const from = ((h0 ? 2 * i : i) * cols + (h1 ? 2 * j : j)) * c, to = (i * half + j) * c;
@@ -303,13 +335,13 @@ class PlainEngine {
           y[to + k] = 0.25 * (u[at] + u[at + right] + u[at + down] + u[at + down + right]);
         }
       }
-    return y;
+    return value;
   }
 
-  upsample(operation, [u]) {
-    const {level, channels: c} = this.values[operation.sources[0]], [h0, h1] = this.program.halved;
-    const [rows, cols] = this.size(level - 1), [coarse0, coarse1] = this.size(level);
-    const y = this.take(rows * cols * c), smooth = operation.mode === "linear";
+  upsample(operation, [source]) {
+    const {level, channels} = this.values[operation.sources[0]], c = this.spaced(channels), [h0, h1] = this.program.halved;
+    const [rows, cols] = this.size(level - 1), [coarse0, coarse1] = this.size(level), value = this.take(rows * cols * c);
+    const u = this.numbers(source), y = this.numbers(value), smooth = operation.mode === "linear";
     const {boundary} = this.program;
     // The cell itself and its neighbour on the nearer side, with a weight of ¼ where it counts.
     const near = (i, n, halved, name) => {
@@ -330,16 +362,16 @@ class PlainEngine {
               + a1 * (b0 * u[(i1 * coarse1 + j0) * c + k] + b1 * u[(i1 * coarse1 + j1) * c + k]);
       }
     }
-    return y;
+    return value;
   }
 
   /** prior + scale ⊙ last value + shift, zero outside of the mask: (c, n0, n1). */
   answer(frames, last) {
     const {fields, scale, shift} = this.program, count = fields.length, {cells, mask} = this;
-    const frame = this.predict(frames);
+    const frame = this.predict(frames), residual = this.numbers(last), wide = this.spaced(count);
     for (let c = 0; c < count; c++)
       for (let i = 0; i < cells; i++) {
-        const at = c * cells + i, value = frame[at] + scale[c] * last[i * count + c] + shift[c];
+        const at = c * cells + i, value = frame[at] + scale[c] * residual[i * wide + c] + shift[c];
         frame[at] = mask ? value * mask[i] : value;
       }
     return frame;
@@ -361,7 +393,7 @@ class PlainEngine {
         for (let c = 0; c < count; c++)
           for (let p = 0; p < t0; p++)
             for (let q = 0; q < t1; q++) {
-              const w = this.prior[((o * count + c) * t0 + p) * t1 + q];
+              const w = priorWeight[((o * count + c) * t0 + p) * t1 + q];
               for (let i = 0; i < rows; i++) {
                 const row = ghost(i + p - (t0 >> 1), rows, boundary[0]);
                 if (row < 0) continue;
@@ -380,6 +412,92 @@ class PlainEngine {
     const {mask} = this, {walls, outside} = this.program;
     if (!mask || !walls) return this.frames;
     return this.frames.map((frame) => extend(frame, mask, this.points, this.program.boundary, walls, outside, this.program.halved));
+  }
+}
+
+/** The same with the stencils in WebAssembly, where there is one with vectors: float32 throughout. */
+class FastEngine extends PlainEngine {
+  prepare() {
+    this.name = "WebAssembly";
+    const features = this.program.operations.filter((o) => o.shape).map((o) => o.shape[0]);
+    const widths = [...this.values.map((value) => value.channels), ...features].map((n) => this.spaced(n));
+    this.kernels = assembleKernels([...new Set(widths)]);
+    this.end = 64;
+    this.taps = new Map();
+  }
+
+  spaced(channels) {
+    return 4 * Math.ceil(channels / 4);
+  }
+
+  place(size) {
+    const {memory} = this.kernels, at = this.end;
+    this.end += 16 * Math.ceil(size / 4);
+    const lacking = this.end - memory.buffer.byteLength;
+    if (lacking > 0) memory.grow(Math.ceil(lacking / 65536));
+    return {at, length: size};
+  }
+
+  /** A view that holds until the memory grows: it is made where it is used. */
+  numbers({at, length}) {
+    return new Float32Array(this.kernels.memory.buffer, at, length);
+  }
+
+  keep(numbers) {
+    const place = this.place(numbers.length);
+    this.numbers(place).set(numbers);
+    return place;
+  }
+
+  reorder(weight, shape) {
+    return this.keep(super.reorder(weight, shape));
+  }
+
+  whole(bias, outputs) {
+    return this.keep(super.whole(bias, outputs));
+  }
+
+  convolve(u, level, inputs, outputs, taps, dilation, weight, bias) {
+    const [rows, cols] = this.size(level), wide = this.spaced(inputs), [r0, r1] = taps.map((t) => (t >> 1) * dilation);
+    const out = this.take(rows * cols * this.spaced(outputs)), width = cols + 2 * r1;
+    const from = r0 || r1 ? this.pad(u, rows, cols, r0, r1, wide) : u, {at, length} = this.offsets(taps, dilation, width, wide);
+    const call = this.kernels[`stencil${wide}`];
+    call(from.at, 4 * width * wide, out.at, 4 * this.spaced(outputs), weight.at, bias.at, at, length, rows, cols, Math.ceil(outputs / 4));
+    if (from !== u) this.release(from);
+    return out;
+  }
+
+  /** How many bytes each tap lies behind the first one. */
+  offsets([t0, t1], dilation, width, wide) {
+    const key = [t0, t1, dilation, width, wide].join();
+    if (!this.taps.has(key)) {
+      const place = this.place(t0 * t1), found = [];
+      for (let p = 0; p < t0; p++) for (let q = 0; q < t1; q++) found.push(4 * dilation * (p * width + q) * wide);
+      new Int32Array(this.kernels.memory.buffer, place.at, found.length).set(found);
+      this.taps.set(key, place);
+    }
+    return this.taps.get(key);
+  }
+
+  /** The field with its ghost cells: (rows + 2 r0, cols + 2 r1, channels). */
+  pad(u, rows, cols, r0, r1, wide) {
+    const width = cols + 2 * r1, value = this.take((rows + 2 * r0) * width * wide), {boundary} = this.program;
+    const from = this.numbers(u), to = this.numbers(value);
+    for (let i = -r0; i < rows + r0; i++) {
+      const row = ghost(i, rows, boundary[0]), start = (i + r0) * width * wide;
+      if (row < 0) {
+        to.fill(0, start, start + width * wide);
+        continue;
+      }
+      to.set(from.subarray(row * cols * wide, (row + 1) * cols * wide), start + r1 * wide);
+      for (let j = 1; j <= r1; j++)
+        for (const [beyond, at] of [[-j, start + (r1 - j) * wide], [cols - 1 + j, start + (r1 + cols - 1 + j) * wide]]) {
+          const column = ghost(beyond, cols, boundary[1]);
+          if (column < 0) to.fill(0, at, at + wide);
+          else to.copyWithin(at, start + (r1 + column) * wide, start + (r1 + column + 1) * wide);
+        }
+    }
+    return value;
   }
 }
 

@@ -115,7 +115,9 @@ class Chart {
   }
 }
 
-const ENGINES = {shader: ShaderEngine, plain: PlainEngine};
+/** What computes the learned step, the fastest first. */
+const ENGINES = {shader: ShaderEngine, fast: FastEngine, plain: PlainEngine};
+const ENGINE_NAMES = {shader: "WebGL2", fast: "WebAssembly", plain: "JavaScript"};
 
 class Game {
   constructor(facts) {
@@ -171,33 +173,35 @@ class Game {
     if (!linked.step && !matchMedia("(prefers-reduced-motion: reduce)").matches) this.play();
   }
 
-  /** The shader where it works and a graphics card draws it, else plain JavaScript, with a word. */
+  /** The first engine that works here: WebGL2 where a graphics card draws it, else the processor. */
   async chooseEngine() {
-    const results = {}, words = {};
-    const order = this.linked.engine ? [this.linked.engine] : ["shader", "plain"];
+    const asked = this.linked.engine, reasons = [];
+    if (!asked && softwareDraws()) reasons.push("WebGL2 is drawn by the processor here, so it is not used");
+    const order = asked ? [asked, "fast", "plain"] : Object.keys(ENGINES).slice(reasons.length);
     for (const name of order) {
-      try {
-        results[name] = name === "shader" && !this.linked.engine && softwareDraws()
-          ? {skipped: "WebGL2 is drawn by the processor here, so plain JavaScript runs instead"}
-          : await checkEngine(this.facts, ENGINES[name]);
-      } catch (error) {
-        results[name] = {skipped: `no WebGL2 shader here (${error.message}), so plain JavaScript runs instead`};
+      const found = await this.tryEngine(name, reasons);
+      if (found && (found.error < this.facts.check.tolerance || name === "plain")) {
+        this.engine = name;
+        this.tell(found, reasons.join("; "));
+        return;
       }
-      if (results[name].skipped) words.skipped = results[name].skipped;
-      else if (results[name].error < this.facts.check.tolerance) break;
     }
-    const usable = order.filter((name) => results[name] && !results[name].skipped);
-    if (!usable.length) {
-      if (this.linked.engine !== "shader") throw new Error("no engine works in this browser");
-      results.plain = await checkEngine(this.facts, PlainEngine);
-      usable.push("plain");
+    throw new Error("nothing computes in this browser");
+  }
+
+  async tryEngine(name, reasons) {
+    try {
+      const found = await checkEngine(this.facts, ENGINES[name]);
+      if (found.error >= this.facts.check.tolerance) reasons.push(`${ENGINE_NAMES[name]} differs from torch here, so it is not used`);
+      return found;
+    } catch (error) {
+      reasons.push(`${ENGINE_NAMES[name]} is not used: ${error.message}`);
+      return null;
     }
-    this.engine = usable.find((name) => results[name].error < this.facts.check.tolerance) ?? usable[0];
-    this.tell(results[this.engine], words.skipped);
   }
 
   tell({steps, error}, skipped) {
-    const name = this.engine === "shader" ? "WebGL2" : "JavaScript", passed = error < this.facts.check.tolerance;
+    const name = ENGINE_NAMES[this.engine], passed = error < this.facts.check.tolerance;
     this.checked = {engine: this.engine, error, steps, passed};
     const said = passed ? `${name} equals torch: ${short(error)} apart after ${steps} steps` : `${name} differs from torch by ${short(error)} of the range after ${steps} steps: do not trust this page in this browser`;
     light("check", passed ? "good" : "bad", said + (skipped ? `; ${skipped}` : ""));
@@ -205,15 +209,13 @@ class Game {
   }
 
   makeEngine(points) {
-    if (this.engine === "shader")
-      try {
-        return new ShaderEngine(this.facts.program, points);
-      } catch (error) {
-        this.engine = "plain";
-        find("#engine").value = "plain";
-        this.say(`This size does not run on the graphics card (${error.message}); plain JavaScript does.`);
-      }
-    return new PlainEngine(this.facts.program, points);
+    try {
+      return new ENGINES[this.engine](this.facts.program, points);
+    } catch (error) {
+      this.say(`This size does not run with ${ENGINE_NAMES[this.engine]} (${error.message}); JavaScript computes it.`);
+      this.engine = find("#engine").value = "plain";
+      return new PlainEngine(this.facts.program, points);
+    }
   }
 
   async begin() {
@@ -542,13 +544,14 @@ class Game {
 
   async changeEngine(name) {
     this.pause();
-    this.engine = name;
-    try {
-      this.tell(await checkEngine(this.facts, ENGINES[name]));
-    } catch (error) {
-      this.engine = "plain";
-      this.tell(await checkEngine(this.facts, PlainEngine), `no WebGL2 shader here (${error.message})`);
+    const reasons = [], found = await this.tryEngine(name, reasons);
+    if (!found || found.error >= this.facts.check.tolerance) {
+      this.say(`${reasons.join("; ")}.`);
+      find("#engine").value = this.engine;
+      return;
     }
+    this.engine = name;
+    this.tell(found);
     const {world} = this, old = world.engine;
     world.engine = this.makeEngine(world.settings.points);
     world.engine.setScalars(world.settings.scalars);
@@ -604,10 +607,10 @@ function light(id, kind, words) {
   find("span", root).textContent = words;
 }
 
-/** Whether WebGL2 is there, but drawn by the processor; throws where it is missing. */
+/** Whether WebGL2 is there, but drawn by the processor. */
 function softwareDraws() {
   const gl = document.createElement("canvas").getContext("webgl2");
-  if (!gl) throw new Error("this browser has no WebGL2");
+  if (!gl) return false;
   const found = rendererIsSoftware(gl);
   gl.getExtension("WEBGL_lose_context")?.loseContext();
   return found;

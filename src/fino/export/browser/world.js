@@ -395,7 +395,7 @@ function readLink(hash) {
   const size = /^(\d{1,5})x(\d{1,5})$/.exec(query.get("size") ?? "");
   if (size) found.points = [Number(size[1]), Number(size[2])];
   if (["finer", "same"].includes(query.get("compare"))) found.reference = query.get("compare");
-  if (["shader", "plain"].includes(query.get("engine"))) found.engine = query.get("engine");
+  if (["shader", "fast", "plain"].includes(query.get("engine"))) found.engine = query.get("engine");
   const scalars = (query.get("parameters") ?? "").split(",").map(Number);
   if (query.get("parameters") && scalars.every(Number.isFinite)) found.scalars = scalars;
   for (const word of (query.get("dabs") ?? "").split("_").slice(0, MOST_DABS)) {
