@@ -1,13 +1,10 @@
 """Compiled steps of the tests lie in a cache of their own, and compile quickly."""
 
 import pytest
-from little_models import make_history, make_model
 
 import fino
 from fino.export.check import random_start
 from fino.export.program import describe
-
-__all__ = ["make_history", "make_model"]
 
 
 @pytest.fixture(scope="session")

@@ -6,16 +6,19 @@ import re
 import numpy as np
 import pytest
 from chromium import Chromium, has_chromium
+from random_models import random_given, random_model
 
 import fino
 from fino.export.page import write_page
 from fino.model.rollout import rollout
+from fino.training.run import Run
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(not has_chromium(), reason="no chromium"),
 ]
 READY = "document.documentElement.dataset.ready === 'yes'"
+BESIDE = {"parameters": ("nu", "speed"), "logs": (True, False), "walls": "neumann"}
 NAMES = ("diffusion-reaction-2d", "shallow-water", "advection")
 STEPS = """(async () => {
   const engine = new %s(fino.facts.program, %s);
@@ -85,6 +88,48 @@ def test_a_page_opens_without_a_request_or_a_message_and_equals_torch(browser, f
     found = json.loads(page.evaluate(STEPS % (kind, points, numbers, 10)))
     assert np.abs(np.array(found).reshape(expected.shape) - expected).max() < 1e-3
     assert page.messages == [] and page.requests == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {
+            "width": 3,
+            "levels": 1,
+            "boundary": "dirichlet",
+            "upsample": "linear",
+            "activation": "silu",
+        },
+        {
+            "width": 40,
+            "levels": 0,
+            "boundary": "reflect",
+            "activation": "tanh",
+            "predict": "linear",
+        },
+        {"width": 3, "levels": 0, "gate_radius": 1, "fuse_radius": 1, "predict": "increment"},
+        {"width": 3, "levels": 1, "beside": {**BESIDE, "condition": "film"}},
+        {"width": 36, "levels": 0, "beside": {**BESIDE, "condition": "film", "walls": None}},
+        {"width": 3, "levels": 0, "beside": BESIDE, "fields": tuple("abcdef"), "coordinates": True},
+    ],
+)
+def test_shaders_are_written_for_every_kind_of_network(browser, tmp_path, settings):
+    model = random_model(**{"boundary": ("neumann", "periodic"), **settings})
+    if settings.get("beside"):
+        model.conditioning.theta_low.fill_(0.5)
+        model.conditioning.theta_high.fill_(1.5)
+    given = random_given(model)
+    expected = rollout(model, given, 4)[0].numpy()
+    page = open_page(browser, write_page(Run(model=model), tmp_path / "page.html"), "#step=1")
+    scalars = [] if given.parameters is None else given.parameters[0].tolist()
+    mask = "null" if given.mask is None else f"Float32Array.from({given.mask.flatten().tolist()})"
+    before = f"engine.setScalars({scalars}); engine.setMask({mask});"
+    numbers = json.dumps(given.history[0].flatten(1).tolist())
+    code = STEPS % ("ShaderEngine", list(given.space), numbers, 4)
+    found = json.loads(page.evaluate(code.replace("engine.load", f"{before} engine.load")))
+    found = np.array(found).reshape(expected.shape)
+    assert np.abs(found - expected).max() < 2e-5 * np.abs(expected).max()
+    assert page.messages == []
 
 
 def test_the_witness_sees_a_page_that_misbehaves(browser, tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -33,12 +31,12 @@ def play(
     import tempfile
     import webbrowser
 
-    from fino.export.page import write_page
+    from fino.export.write import export
     from fino.training.run import find_run
 
     found = find_run(run)
     path = out or Path(tempfile.mkdtemp(prefix="fino-")) / f"{found.name}.html"
-    write_page(found, path, shlex.join(["fino", *sys.argv[1:]]))
+    export(found, "page", path)
     say(f"{path}: {path.stat().st_size / 1e6:.2f} MB, without a network.")
     if open and not webbrowser.open(path.resolve().as_uri()):
         say("There is no browser to open it with here: open the file yourself.")

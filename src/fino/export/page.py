@@ -1,6 +1,6 @@
 """A page to play with: the learned step runs in the browser, beside the classical solver.
 
-    write_page(run, "swe.html")         one file: no network, no server, opens from disk
+    write_page(run, path)               one file: no network, no server, opens from disk
 
 The page holds the program of the model (`fino.export.program`) in JSON, weights in base64, and
 the scripts in `browser/`: solvers, the step as WebGL2 shaders, with WebAssembly and in plain
@@ -54,25 +54,18 @@ _CELLS = {1: 512, 2: 128}
 _START_BYTES = 400_000
 
 
-def write_page(run: Any, out: str | Path, command: str = "") -> Path:
-    """Write the page of a run to `out`, an HTML file; `command` is what made it, for the footer."""
-    path = Path(out)
-    if path.suffix not in (".html", ".htm"):
-        raise ValueError(f"a page should end in .html, got '{path.name}'.")
-    text = _html(run, command)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text.encode("utf-8"))
+def write_page(run: Any, path: Path) -> Path:
+    """Write the page of a `fino.Run`, with its data where it knows them."""
+    write_whole(path, _html(run).encode("utf-8"))
     return path
 
 
-def _html(run: Any, command: str = "") -> str:
-    """The page of a run as text: a `fino.Run`, with its data where it knows them."""
+def _html(run: Any) -> str:
     program = describe(run.model)
     _check_playable(program, run.name)
     card = run.data_card if run.has_data else None
     data = run.test_data(_SOLVED) if run.has_data else None
     facts = _facts(run, program, card, data)
-    facts["command"] = command
     read = (Path(__file__).parent / "browser").joinpath
     style = read("page.css").read_text(encoding="utf-8")
     script = "".join(read(name).read_text(encoding="utf-8") for name in _SCRIPTS)
@@ -129,6 +122,7 @@ def _facts(run: Any, program: Program, card: Card | None, data: Dataset | None) 
         "words": list(_words(program, card, solver, scored)),
         "limits": list(run.card["limits"]) if run.card else list(card.flaws if card else ()),
         "version": fino.__version__,
+        "command": f"fino export {run.name} --to page" if run.is_shipped else "",
         "program": _program(program),
         "check": _check(run.model, program, given),
         "solver": solver,
