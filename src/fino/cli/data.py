@@ -158,6 +158,9 @@ def generate(
     if json:
         say_json({"path": path, "shape": data.shape, "hash": data.hash, "seconds": cost})
         return
+    if data.card.cost and data.card.cost.truth_error is not None:
+        error = data.card.cost.truth_error
+        say(f"Solved on cells half as wide, the first sample differs by {error:.2g} (nRMSE).")
     for flaw in data.card.flaws:
         say(f"Known flaw: {flaw}")
     say(f"Done. The card is beside it: {path}.card.md")

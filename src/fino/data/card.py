@@ -37,6 +37,9 @@ class Cost(Settings):
     """Wall-clock time in seconds."""
     machine: str = ""
     """Processor, operating system and Python version."""
+    truth_error: float | None = None
+    """How far the first sample is from itself solved on cells half as wide, as nRMSE over the
+    frames after the first; None: not measured, or the start has no limit on finer cells."""
 
 
 class Card(Settings):
@@ -316,6 +319,10 @@ class Card(Settings):
             else f"{self.frames} frames from {self.start:g}, Δt = {self.dt:g}"
             + ("" if self.history is None else f"; the first {self.history} are shown"),
             "solved on": f"cells {self.refine} times finer, averaged" if self.refine > 1 else "",
+            "error of the truth": f"{self.cost.truth_error:.2g} (nRMSE of the first sample against "
+            "itself solved on cells half as wide)"
+            if self.cost and self.cost.truth_error is not None
+            else "",
             "strides": f"space {list(self.stride_space)}, time {self.stride_time}",
             "parameters": ", ".join(f"{k} = {v}" for k, v in self.parameters.items()),
             "varying parameters": ", ".join(

@@ -52,6 +52,9 @@ __all__ = ["Plan", "generate", "plan", "shard_size"]
 _SHARD_BYTES = 2**28
 _SHARD_SAMPLES = 64
 
+#: Starts on two grids are the same where no cell differs by more than this share of the largest.
+_SAME_START = 0.2
+
 #: The line before the numbers of a shard is filled up to a multiple of this.
 _LINE = 4096
 
@@ -162,7 +165,8 @@ class Plan:
             with shards.locked(overwrite):
                 self._solve_missing(shards, progress)
                 seconds = shards.assemble(self.conditions)
-                write_cards(shards.path, _with_cost(self.card, seconds))
+                card = _with_cost(self.card, seconds, self._truth_error(shards.path))
+                write_cards(shards.path, card)
                 shards.clear()
         elif shards.folder.exists():
             # Parts that a kill left of this very file; those of another are not ours to clear.
@@ -181,6 +185,20 @@ class Plan:
             whole = problem.draw_forcing(self.full.grid, card.times, card.seed or 0, [sample])
             row[...] = whole[0][(slice(None), slice(None), *_every(card.stride_space))]
         return Conditions(parameters=found.parameters, forcing=forcing)
+
+    def _truth_error(self, path: Path) -> float | None:
+        """How far the first sample is from itself solved once finer; only for what was refined."""
+        if self.card.refine == 1:
+            return None
+        finer = {"refine": 2 * self.card.refine}
+        twin = Plan(self.problem, self.full.changed(**finer), self.card.changed(**finer))
+        better, kept = twin.solve(0, 1)[0], read_native(path).read([0]).numpy()[0]
+        space = tuple(range(2, better.ndim))
+        size = np.sqrt(np.square(better).mean(space))
+        error = np.sqrt(np.square(kept - better).mean(space)) / np.maximum(size, 1e-30)
+        # A start that differs, such as white noise, is another sample on finer cells.
+        same = np.abs(kept[0] - better[0]).max() < _SAME_START * np.abs(better[0]).max()
+        return float(error[1:].mean()) if same else None
 
     def _solve_missing(self, shards: _Shards, progress: Progress | None) -> None:
         """One shard goes to the disk while the next is solved; leaving waits for it."""
@@ -226,12 +244,8 @@ class Plan:
         self, problem: Problem, samples: Sequence[int], progress: Progress | None = None
     ) -> np.ndarray:
         """Samples with the same parameters, solved on the finer cells: (b, t, c, *space)."""
-        refine, seed, grid, times = (
-            self.card.refine,
-            self.card.seed or 0,
-            problem.grid,
-            problem.times,
-        )
+        refine, seed = self.card.refine, self.card.seed or 0
+        grid, times = problem.grid, problem.times
         fine = grid if refine == 1 else grid.refined([n * refine for n in grid.points])
         forcing = problem.draw_forcing(fine, times, seed, samples) if problem.forces else None
         frames = problem.solve(fine, problem.draw(fine, seed, samples), times, progress, forcing)
@@ -398,9 +412,10 @@ def _spell(choice: Any) -> str:
     return str(choice)
 
 
-def _with_cost(card: Card, seconds: float) -> Card:
+def _with_cost(card: Card, seconds: float, truth_error: float | None = None) -> Card:
     machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
-    return card.changed(cost=Cost(seconds=round(seconds, 3), machine=machine))
+    cost = Cost(seconds=round(seconds, 3), machine=machine, truth_error=truth_error)
+    return card.changed(cost=cost)
 
 
 @dataclass(frozen=True)

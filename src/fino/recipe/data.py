@@ -25,7 +25,7 @@ from fino.recipe.recipe import DataChoice
 __all__ = ["Files", "describe_source", "make_data", "open_data"]
 
 #: What decides the numbers in the file; the rest says how they are cut.
-_MADE_FROM = ("problem", "air", "pressure", "samples", "seed", "initial", "settings")
+_MADE_FROM = ("problem", "air", "pressure", "samples", "seed", "initial", "settings", "refine")
 
 
 class Files:
@@ -141,6 +141,7 @@ def make_data(
         out=path,
         stride_space=choice.stride_space,
         stride_time=choice.stride_time,
+        refine=choice.refine,
         initial=choice.initial,
         overwrite=not path.exists(),
         progress=progress,

@@ -57,7 +57,8 @@ _EXTENDS = ("extends", "base")
 class DataChoice(Settings):
     """Where the data come from: a problem to solve, a file, or the two kinds of weather maps.
 
-    problem, samples, seed, initial, settings    as `fino generate` takes them; 200 samples for a
+    problem, samples, seed, initial, refine,
+    settings                                     as `fino generate` takes them; 200 samples for a
                                                  first look, 1000 for a result
     file                                         any file that `fino.open` reads
     reading                                      what the file does not say, and how to cut it: the
@@ -82,6 +83,7 @@ class DataChoice(Settings):
     seed: int = 0
     initial: str = "ours"
     settings: dict[str, Any] = Field(default_factory=dict)
+    refine: int | None = Field(None, ge=1)
     stride_space: int = Field(1, ge=1)
     stride_time: int = Field(1, ge=1)
     split: str | None = None
