@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fino.data.arrays import hold, make_dataset, read_names
+from fino.data.arrays import check_rounding, hold, make_dataset, read_names
 from fino.data.dataset import Dataset
 from fino.data.frames import (
     ArrayFrames,
@@ -144,8 +144,11 @@ def _build(frames: FieldFrames, beside: Any, outside: Any, facts: dict[str, Any]
         numbers = np.stack([frames.read_one(i, slice(None), everywhere) for i in range(samples)])
         held, outside, _ = hold(numbers, outside, facts["fields"], facts["steady"])
         source = ArrayFrames(held)
-    elif outside is not None:
-        outside = outside[None] if outside.ndim == len(everywhere) else outside
+    else:
+        some = np.stack([frames.read_one(i, slice(None), everywhere) for i in (0, samples - 1)])
+        check_rounding(some, some.astype(np.float32))
+        if outside is not None:
+            outside = outside[None] if outside.ndim == len(everywhere) else outside
     path = facts["path"]
     return make_dataset(GuardedFrames(source, path or Path("the data")), beside, outside, **facts)
 

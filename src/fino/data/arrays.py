@@ -24,7 +24,7 @@ from fino.data.dataset import Dataset
 from fino.data.frames import ArrayFrames, Frames, find_broken
 from fino.grid import Grid, boundary_per_axis
 
-__all__ = ["from_array", "hold", "make_dataset", "make_grid", "read_names"]
+__all__ = ["check_rounding", "from_array", "hold", "make_dataset", "make_grid", "read_names"]
 
 _ORDER = "(sample, time, channel, *space)"
 
@@ -253,13 +253,15 @@ def _as_numpy(u: Any) -> np.ndarray:
         raise ValueError(f"the array should hold real numbers, got {array.dtype}.")
     with np.errstate(over="ignore"):
         single = np.ascontiguousarray(array, dtype=np.float32)
-    if array.dtype.itemsize > 4 and array.ndim > 2:
-        _check_rounding(array, single)
+    if array.ndim > 2:
+        check_rounding(array, single)
     return single.copy() if np.shares_memory(single, array) else single
 
 
-def _check_rounding(array: np.ndarray, single: np.ndarray) -> None:
+def check_rounding(array: np.ndarray, single: np.ndarray) -> None:
     """Refuse channels (axis 2) that vary less than single precision can tell apart."""
+    if array.dtype.itemsize <= 4:
+        return
     for channel in range(array.shape[2]):
         exact = np.ma.masked_invalid(array[:, :, channel])
         if exact.count() == 0:

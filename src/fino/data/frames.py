@@ -10,9 +10,9 @@ memory, of a chunked or compressed one only what is asked for is read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
-from math import ceil, log10
+from math import ceil, log10, prod
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ import h5py
 import numpy as np
 
 __all__ = [
+    "MOST_SAMPLES",
     "TIGHTEST",
     "ArrayFrames",
     "BrokenSample",
@@ -31,6 +32,7 @@ __all__ = [
     "View",
     "as_text",
     "as_texts",
+    "check_whole",
     "explain",
     "find_axis",
     "find_broken",
@@ -40,8 +42,11 @@ __all__ = [
     "read_line",
 ]
 
+#: Bytes of one piece of a chunked array, all of which are read for any number in it.
+_LARGEST_CHUNK = 2**30
+
 #: More samples than this in one file are taken for damage.
-_MOST_SAMPLES = 2**22
+MOST_SAMPLES = 2**22
 
 #: No file packs numbers tighter than this.
 TIGHTEST = 2048
@@ -161,18 +166,29 @@ class JoinedFrames:
         return np.concatenate(blocks)
 
 
+def check_whole(path: Path, size: int) -> None:
+    """Refuse a file that was cut short after it was opened: to read on would end the process."""
+    if path.is_file() and path.stat().st_size < size:
+        raise ValueError(f"{path} was cut short while it was in use. Make or fetch the file again.")
+
+
 @dataclass(frozen=True, eq=False)
 class GuardedFrames:
     """Frames of a foreign file; whatever goes wrong is one line that names the file."""
 
     frames: Frames
     path: Path
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", self.path.stat().st_size if self.path.is_file() else 0)
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.frames.shape
 
     def read(self, samples: Sequence[int], times: slice, space: tuple[slice, ...]) -> np.ndarray:
+        check_whole(self.path, self.size)
         try:
             numbers = self.frames.read(samples, times, space)
         except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError) as error:
@@ -238,7 +254,7 @@ def open_array(dataset: Any, path: Path) -> Any:
     if not own or dataset.external or dataset.is_virtual:
         raise ValueError(f"the array {dataset.name} lies in another file. Copy it into this one.")
     shape = dataset.shape
-    if not shape or 0 in shape or shape[0] > _MOST_SAMPLES:
+    if not shape or 0 in shape or shape[0] > MOST_SAMPLES:
         raise ValueError(f"an array of shape {shape} is not a set of trajectories.")
     size = int(np.prod(shape, dtype=object)) * dataset.dtype.itemsize
     end = path.stat().st_size
@@ -247,6 +263,8 @@ def open_array(dataset: Any, path: Path) -> Any:
         if place + size > end:
             raise ValueError("an array lies beyond the end of the file.")
         return np.asarray(np.memmap(path, dataset.dtype, mode="r", offset=place, shape=shape))
+    if dataset.chunks and prod(dataset.chunks) * dataset.dtype.itemsize > _LARGEST_CHUNK:
+        raise ValueError(f"an array has pieces of {dataset.chunks}, too large to be read at once.")
     packed = dataset.id.get_storage_size()
     if dataset.chunks is None and packed >= size:
         return np.asarray(dataset)  # a few numbers within the header

@@ -15,12 +15,14 @@ from __future__ import annotations
 import json
 import platform
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,9 @@ import fino
 from fino.data.card import Card, Cost
 from fino.data.conditions import Conditions
 from fino.data.dataset import Dataset, sample_digest
-from fino.data.frames import ArrayFrames, find_broken
+from fino.data.frames import MOST_SAMPLES, ArrayFrames, find_broken
 from fino.data.split import Split, split_by_rule, split_by_share
-from fino.data.store import read_native, write_cards, write_native
+from fino.data.store import read_native, tell_full_disk, write_cards, write_native
 from fino.durable import (
     check_no_link,
     clear_leftovers,
@@ -163,6 +165,7 @@ class Plan:
             return Dataset(card, ArrayFrames(numbers), conditions=self.conditions)
         if not shards.is_finished(overwrite):
             with shards.locked(overwrite):
+                shards.check_room()
                 self._solve_missing(shards, progress)
                 seconds = shards.assemble(self.conditions)
                 card = _with_cost(self.card, seconds, self._truth_error(shards.path))
@@ -311,8 +314,11 @@ def _choose_problem(
 
 def _card(problem: Problem, samples: int, seed: int, refine: int) -> Card:
     """The facts of the full solution, before any stride."""
-    if samples < 1:
-        raise ValueError(f"samples should be a positive number of trajectories, got {samples}.")
+    if not 1 <= samples <= MOST_SAMPLES:
+        raise ValueError(
+            f"samples should be from 1 to {MOST_SAMPLES}, which is the most that one file holds, "
+            f"got {samples}."
+        )
     grid, times = problem.grid, np.asarray(problem.times, dtype=float)
     steps = np.diff(times)
     if len(steps) > 1 and not np.allclose(steps, steps.mean(), rtol=1e-6):
@@ -467,10 +473,23 @@ class _Shards:
                     )
                 self._remove_parts()
             write_whole(plan, wanted)
-            yield
+            kept = f"What is solved is kept in {self.folder}: make room and call again"
+            with tell_full_disk(self.path, kept):
+                yield
 
     def _shard(self, start: int) -> Path:
         return self.folder / f"{start:08d}.shard"
+
+    def check_room(self) -> None:
+        """Refuse what does not fit on the disk: the shards, and the file put together from them."""
+        size = 4 * prod(self.card.shape)
+        there = sum(shard.stat().st_size for shard in self.folder.glob("*.shard"))
+        needed, free = 2 * size - there, shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise ValueError(
+                f"{self.path} needs {needed / 1e9:.3g} GB while it is made, twice its size, and "
+                f"{free / 1e9:.3g} GB are free. Make fewer samples, or keep fewer cells and frames."
+            )
 
     def ranges(self) -> Iterator[tuple[int, int]]:
         """The first and last sample of each shard, [start, stop)."""
@@ -515,7 +534,12 @@ class _Shards:
             (self._read(start, stop)[0], self.checked[start][0]) for start, stop in self.ranges()
         )
         whole = self.folder / "whole.h5"
-        write_native(whole, self.card, blocks, conditions=conditions)
+        self.check_room()  # others may have filled the disk meanwhile
+        try:
+            write_native(whole, self.card, blocks, conditions=conditions)
+        except BaseException:
+            whole.unlink(missing_ok=True)  # half a file only takes room
+            raise
         replace(whole, self.path)
         return sum(seconds for _, seconds in self.checked.values())
 

@@ -21,7 +21,7 @@ __all__ = ["Maps", "has_maps", "join_maps", "read_maps"]
 _AXES = {"time": "time", "lat": "lat", "latitude": "lat", "lon": "lon", "longitude": "lon"}
 
 #: Numbers in one variable that we are willing to decode at once.
-_MOST = 2**30
+_MOST = 2**27
 
 _SINCE = re.compile(
     r"^(second|minute|hour|day)s?\s+since\s+(\d{1,4})-(\d{1,2})-(\d{1,2})"

@@ -90,13 +90,14 @@ def split_by_rule(samples: int, rule: str = "first") -> Split:
         raise ValueError(f"Unknown split '{rule}'. {did_you_mean(rule, tuple(_RULES))}")
     tests = max(1, samples // 10) if samples > 1 else 0
     checks = max(1, (samples - tests) // 10) if samples > 2 else 0
-    order = range(samples) if rule == "first" else range(samples - 1, -1, -1)
-    return Split.of(
-        _RULES[rule],
-        test=order[:tests],
-        validation=order[tests : tests + checks],
-        train=order[tests + checks :],
-    )
+    ends = {
+        "test": (0, tests),
+        "validation": (tests, tests + checks),
+        "train": (tests + checks, samples),
+    }
+    if rule == "last":
+        ends = {part: (samples - stop, samples - start) for part, (start, stop) in ends.items()}
+    return Split(rule=_RULES[rule], **{p: (ends[p],) for p in _PARTS if ends[p][0] < ends[p][1]})
 
 
 def split_by_share(samples: int, **wanted: int | float | Iterable[int] | None) -> Split:

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,10 @@ import numpy as np
 from fino.data.card import Card
 from fino.data.conditions import CHANNEL, Conditions
 from fino.data.dataset import Dataset, sample_digest
-from fino.data.frames import FieldFrames, Frames, View, open_array
+from fino.data.frames import FieldFrames, Frames, View, check_whole, open_array
 from fino.durable import whole_file, write_whole
 
-__all__ = ["is_native", "read_native", "save", "write_cards", "write_native"]
+__all__ = ["is_native", "read_native", "save", "tell_full_disk", "write_cards", "write_native"]
 
 _AXES = ("x", "y", "z")
 
@@ -49,6 +49,9 @@ _GREETING_ROOM = 512
 _LAYOUT = 1
 
 _TEXT = h5py.string_dtype()
+
+#: What is said of a disk that is full or has no room for a user.
+_FULL = ("No space left on device", "File too large", "Disk quota exceeded")
 
 #: Bytes that are copied at a time.
 _BLOCK = 2**24
@@ -70,10 +73,25 @@ def save(data: Dataset, path: str | Path, overwrite: bool = False) -> Dataset:
         for start in range(0, len(data), size)
     )
     target.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(target) as temporary:
+    with (
+        tell_full_disk(target, "Make room, or choose another place"),
+        whole_file(target) as temporary,
+    ):
         write_native(temporary, data.card, blocks, data.labels, data.kept_conditions())
     write_cards(target, data.card)
     return read_native(target)
+
+
+@contextmanager
+def tell_full_disk(path: Path, hint: str) -> Iterator[None]:
+    """What the system and HDF5 say of a full disk, the latter at length, in one line."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        why = next((words for words in _FULL if words in str(error)), None)
+        if why is None:
+            raise
+        raise OSError(f"{path} could not be written ({why}). {hint}.") from error
 
 
 def write_cards(path: Path, card: Card) -> None:
@@ -304,7 +322,9 @@ def read_native(path: str | Path) -> Dataset:
         conditions = _read_conditions(file, card)
     return Dataset(
         _with_cost(card, source),
-        _CheckedFrames(FieldFrames(outputs, questions), digests, source, conditions),
+        _CheckedFrames(
+            FieldFrames(outputs, questions), digests, source, conditions, source.stat().st_size
+        ),
         path=source,
         labels=tuple(json.loads(words["labels"])),
         recorded_hash=recorded,
@@ -351,6 +371,7 @@ class _CheckedFrames:
     digests: np.ndarray
     path: Path
     conditions: Conditions
+    size: int
     seen: set[int] = field(default_factory=set)
 
     @property
@@ -358,6 +379,7 @@ class _CheckedFrames:
         return self.frames.shape
 
     def read(self, samples: Sequence[int], times: slice, space: tuple[slice, ...]) -> np.ndarray:
+        check_whole(self.path, self.size)
         for i in samples:
             if i not in self.seen:
                 self._check(i)
