@@ -316,8 +316,8 @@ def _card(problem: Problem, samples: int, seed: int, refine: int) -> Card:
     """The facts of the full solution, before any stride."""
     if not 1 <= samples <= MOST_SAMPLES:
         raise ValueError(
-            f"samples should be from 1 to {MOST_SAMPLES}, which is the most that one file holds, "
-            f"got {samples}."
+            f"samples should be a positive number of trajectories, at most {MOST_SAMPLES} in a "
+            f"file, got {samples}."
         )
     grid, times = problem.grid, np.asarray(problem.times, dtype=float)
     steps = np.diff(times)
