@@ -14,7 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["describe_machine", "free_memory", "keep_freed_memory", "peak_memory", "threads"]
+__all__ = [
+    "check_device",
+    "describe_machine",
+    "free_memory",
+    "keep_freed_memory",
+    "peak_memory",
+    "threads",
+]
 
 # From glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
@@ -32,6 +39,24 @@ def threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that torch does not know or does not see here."""
+    import torch
+
+    try:
+        kind = torch.device(name).type
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        known = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+        if name.startswith("cuda") and "cuda" not in known:
+            raise ValueError(
+                f"device '{name}' needs a GPU, and torch sees none here. Use device=cpu."
+            ) from None
+        raise ValueError(f"device should be {' or '.join(known)}, got '{name}'.") from None
+    if kind == "meta":
+        raise ValueError("device should be cpu or cuda, got 'meta', which computes nothing.")
 
 
 def keep_freed_memory() -> bool:

@@ -17,7 +17,9 @@ __all__ = ["Settings", "did_you_mean"]
 class Settings(BaseModel):
     """A frozen bag of validated settings; build it with keywords, get one-line errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
+    )
 
     def __init__(self, **values: Any) -> None:
         try:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
+import os
+import resource
+import select
+import signal
 import sys
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -54,3 +60,43 @@ def fino(*words: Any) -> Answer:
             traceback.print_exc()
             code = 1
     return Answer(code, out.getvalue(), err.getvalue())
+
+
+def fino_apart(*words: Any, seconds: float = 30.0, gigabytes: float = 2.0) -> Answer:
+    """The same in a copy of this process: whatever it does to itself, it ends as an answer.
+
+    A crash is its negative signal, a hang -1 and 99 more memory than allowed; the allocator
+    itself gives out half a gigabyte beyond, so that taking too much is seen and does no harm.
+    """
+    began, size = _memory(), 2**30
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        limit = began[0] + int((gigabytes + 0.5) * size)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        answer = fino(*words)
+        if _memory()[1] - began[1] > gigabytes * size:
+            answer = Answer(99, answer.out, f"took {_memory()[1] / size:.1f} GB\n{answer.err}")
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(json.dumps([answer.code, answer.out[-4000:], answer.err[-4000:]]).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        is_late = not select.select([pipe], [], [], seconds)[0]
+        if is_late:
+            os.kill(child, signal.SIGKILL)
+        content = b"" if is_late else pipe.read()
+    _, status = os.waitpid(child, 0)
+    if is_late:
+        return Answer(-1, "", f"hangs: no answer after {seconds} s")
+    if not content:
+        return Answer(-os.WTERMSIG(status), "", f"crashes: status {status}")
+    return Answer(*json.loads(content))
+
+
+def _memory() -> tuple[int, int]:
+    """What this process has mapped, and the most that it had in memory, in bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return pages * resource.getpagesize(), peak

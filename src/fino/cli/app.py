@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 import fino
+from fino.durable import explain
 
 __all__ = ["app", "main", "run_app"]
 
@@ -53,26 +60,81 @@ def main() -> None:
 
 
 def run_app(app: App, name: str, verbs: list[str]) -> None:
-    """Run a verb; a user's mistake becomes one line and exit code 2."""
+    """Run a verb; a user's mistake becomes one line and exit code 2.
+
+    A mistake of ours becomes one line and exit code 1; FINO_TRACEBACK=1 shows where it is.
+    """
     try:
-        _check_verb(sys.argv[1:], verbs)
-        _check_settings(sys.argv[1:])
-        app(sys.argv[1:], exit_on_error=False, print_error=False)
+        with _stopped_by_signals():
+            _check_verb(sys.argv[1:], verbs)
+            _check_settings(sys.argv[1:])
+            app(sys.argv[1:], exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
         words, verb = " ".join(error.unused_tokens or ()), sys.argv[1]
-        _write_error(name, f"{words!r} stands without an option. See `{name} {verb} --help`.")
-        sys.exit(2)
-    except (ValueError, OSError, CycloptsError) as error:
-        _write_error(name, " ".join(str(error).split()))
-        sys.exit(2)
+        _end(name, f"{words!r} stands without an option. See `{name} {verb} --help`.", 2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on, as in `fino list | head`
+        sys.exit(141)
+    except OSError as error:
+        _end(name, explain(error), 2)
+    except (ValueError, CycloptsError) as error:
+        _end(name, str(error), 2)
     except KeyboardInterrupt as stop:
-        _write_error(name, str(stop) or "interrupted.")
-        sys.exit(130)
+        words = str(stop) or f"interrupted. {_AGAIN.get(sys.argv[1], _AGAIN[''])}"
+        _end(name, words, getattr(stop, "code", 130))
+    except Exception as error:
+        if _is_lack_of_memory(error):
+            _end(name, f"there is not enough memory. Choose smaller sizes. {error}", 2)
+        if os.environ.get("FINO_TRACEBACK"):
+            raise
+        kind = type(error).__name__
+        hint = "This is a mistake in fino: please report it with what FINO_TRACEBACK=1 shows"
+        _end(name, f"{hint}. {kind}: {error}", 1)
 
 
-def _write_error(name: str, message: str) -> None:
+#: What to do after an interruption, by verb.
+_AGAIN = {
+    "generate": "What is done is kept; the same command goes on.",
+    "run": "What is done is kept; the same command goes on.",
+    "": "Nothing that was there before is changed; run the same command again.",
+}
+
+
+class _Stopped(KeyboardInterrupt):
+    """A signal asked the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.code = 128 + number
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a verb as Ctrl-C does, unless they are ignored, as by nohup."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise _Stopped(number)
+
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    for number in numbers:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or "allocate memory" in str(error)
+
+
+def _end(name: str, message: str, code: int) -> NoReturn:
     """One line in one piece, so that processes that end together do not mix theirs."""
-    sys.stderr.write(f"{name}: {message}\n")
+    sys.stderr.write(f"{name}: {' '.join(message.split())}\n")
+    sys.exit(code)
 
 
 def _check_verb(words: list[str], known: list[str]) -> None:

@@ -115,7 +115,9 @@ def _resume(folder: Path, recipe: Recipe, quiet: bool) -> Run:
 def _tell(run: Run, json: bool, quiet: bool) -> None:
     from fino.model.store import model_hash
 
-    best, last = run.best, run.metrics[-1]
+    best = run.best
+    unknown = dict.fromkeys(("cpu_seconds", "wall_seconds", "step"))  # metrics.jsonl was emptied
+    last = run.metrics[-1] if run.metrics else unknown
     if json and int(os.environ.get("RANK", "0")) == 0:
         spent = {key: last[key] for key in ("cpu_seconds", "wall_seconds")}
         weights = model_hash(run.folder / "model") if run.folder else None

@@ -159,9 +159,8 @@ def _spread(waves: np.ndarray, depth: int) -> float:
     """Cells over which a step smears a point: two standard deviations of the heat kernel."""
     points = 2 * len(waves)
     numbers, decays = [], []
-    for wave in range(1, max(3, points // 4)):
-        z = waves[wave - 1]
-        if wave > len(waves) or not np.abs(z).max() > 1e-5 * np.abs(waves).max():
+    for wave, z in enumerate(waves[: max(2, points // 4 - 1)], start=1):
+        if not np.abs(z).max() > 1e-5 * np.abs(waves).max():
             continue
         values, share, left = _fit(z, depth, 1)
         if left < 0.5:

@@ -22,7 +22,7 @@ from fino.machine import free_memory
 __all__ = ["check_room", "count_weights", "multiply_adds", "parameters"]
 
 #: Tensors of weights beyond which a network is a mistake.
-_MOST_TENSORS = 20_000
+_MOST_TENSORS = 4_000
 #: Copies of the weights that training holds: gradients, momenta, the best so far.
 _COPIES = 8
 

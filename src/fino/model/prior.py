@@ -255,6 +255,8 @@ def _least_squares(gram: Tensor, targets: int, ridge: Tensor, count: int) -> tup
     (…, n + targets, n + targets), ridge (…, n) → (…, n, targets) and the spread (…, targets).
     """
     past, mixed = gram[..., :-targets, :-targets], gram[..., :-targets, -targets:]
+    # A column of zeros, of a field that is zero everywhere, gets a weight of zero.
+    ridge = torch.where(ridge > 0, ridge, 1.0)
     weights = torch.linalg.solve(past + torch.diag_embed(ridge), mixed)
     own = gram[..., -targets:, -targets:]
     left = own - 2 * weights.mT @ mixed + weights.mT @ past @ weights

@@ -30,6 +30,8 @@ class Scaling:
 
 #: Values that are looked at at a time.
 _PIECE = 2**16
+#: Deviations of a field below this are not trained on: their squares vanish in float32.
+_SMALLEST = 1e-15
 
 
 def fit_frames(part: Part, start: int = 0, length: int | None = None) -> Scaling:
@@ -80,6 +82,13 @@ def _fit(
     each = torch.stack(means)
     mean = (share * each).sum(dim=0)
     spread = (share * (torch.stack(squares) + (each - mean) ** 2)).sum(dim=0).sqrt()
+    tiny = (spread > 1e-7 * mean.abs()) & (spread > 0) & (spread < _SMALLEST)
+    if tiny.any() and not increments:
+        name, least = part.data.fields[int(tiny.nonzero()[0])], float(spread[tiny][0])
+        raise ValueError(
+            f"the field '{name}' varies by {least:.1e} only, and squares of such numbers vanish in "
+            f"float32. Give it in another unit, so that it varies by about one."
+        )
     # A channel that never changes has nothing to scale by; rounding must not blow it up.
     constant = spread <= 1e-7 * mean.abs().clamp_min(1e-30)
     return Scaling(mean.float(), torch.where(constant, still, spread).float())

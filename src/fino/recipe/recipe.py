@@ -21,6 +21,7 @@ path.
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -238,22 +239,44 @@ def _parse_value(key: str, text: str) -> Any:
         return text
 
 
-def _read_tables(name_or_path: str | Path, extends: str | None = None) -> tuple[str, Tables]:
-    """The name and the tables of a recipe, on top of those of the recipe that it extends."""
+def _read_tables(
+    name_or_path: str | Path, extends: str | None = None, above: tuple[Path, ...] = ()
+) -> tuple[str, Tables]:
+    """The name and the tables of a recipe, on top of those of the recipe that it extends.
+
+    `above` are the recipes that extend it.
+    """
     path = _find_recipe(name_or_path)
+    if path.resolve() in above:
+        raise ValueError(f"{path} extends itself. Take out one `extends`.")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}.") from None
     _check_tables(content, f"in {path.name}")
+    _check_values(content, "", path)
     _place_files(content.get("data", {}), path.parent)
     own = [str(content.pop(key)) for key in _EXTENDS if key in content]
     below = extends or next(iter(own), None)
     if below is not None:
         beside = path.parent / below
         is_file = beside.suffix == ".toml" and beside.is_file()
-        content = _merge(_read_tables(beside if is_file else below)[1], content)
+        other = beside if is_file else below
+        content = _merge(_read_tables(other, above=(*above, path.resolve()))[1], content)
     return path.stem, content
+
+
+def _check_values(value: Any, key: str, path: Path) -> None:
+    """Refuse what TOML can say and no setting means: dates, times, numbers that are not finite."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, item in items:
+            _check_values(item, f"{key}.{name}" if key else str(name), path)
+    elif not isinstance(value, str | int | float):
+        kind = type(value).__name__
+        raise ValueError(f"'{key}' in {path.name} is a {kind}, and no setting is one: {value}.")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"'{key}' in {path.name} should be a finite number, got {value}.")
 
 
 def _find_recipe(name_or_path: str | Path) -> Path:

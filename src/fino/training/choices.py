@@ -10,12 +10,12 @@ import torch
 
 from fino.data.dataset import Dataset
 from fino.inference.process_group import is_launched
-from fino.machine import threads
+from fino.machine import check_device, free_memory, threads
 from fino.model.emulator import Emulator
 from fino.training.batch import validation_part
 from fino.training.settings import VALIDATION_SAMPLES, VALIDATIONS, TrainingSettings
 
-__all__ = ["DEFAULT_MINUTES", "choose_settings"]
+__all__ = ["DEFAULT_MINUTES", "check_machine", "choose_settings"]
 
 #: Cells that one step looks at; small batches and many cheap steps did best in the search.
 _CELLS_A_STEP = 8192
@@ -29,6 +29,7 @@ DEFAULT_MINUTES = 5.0
 
 def choose_settings(settings: TrainingSettings, model: Emulator, data: Dataset) -> TrainingSettings:
     """The same settings with everything that was left open decided."""
+    check_machine(settings, data)
     changes: dict[str, Any] = {}
     if not settings.has_budget:
         changes["minutes"] = DEFAULT_MINUTES
@@ -45,6 +46,19 @@ def choose_settings(settings: TrainingSettings, model: Emulator, data: Dataset) 
         if ahead == 1 and settings.gradient == "pushforward":
             changes["gradient"] = "full"
     return settings.changed(**changes) if changes else settings
+
+
+def check_machine(settings: TrainingSettings, data: Dataset) -> None:
+    """Refuse a device that is not there, and a batch that does not fit into the memory."""
+    check_device(settings.device)
+    ahead = min(settings.horizon or data.frames, data.frames)
+    needed = 4 * (settings.batch or 0) * (1 + ahead) * data.channels * math.prod(data.grid.points)
+    free = free_memory()
+    if needed > free:
+        raise ValueError(
+            f"a batch of {settings.batch} trajectories needs at least {needed / 1e9:.3g} GB of "
+            f"memory, and {free / 1e9:.3g} GB are free. Use a batch of 2 to 64."
+        )
 
 
 def _validation(settings: TrainingSettings, model: Emulator, data: Dataset) -> dict[str, int]:

@@ -17,7 +17,7 @@ from fino.machine import keep_freed_memory, threads
 from fino.model.emulator import Emulator
 from fino.model.store import load, repair, save
 from fino.training.checkpoint import STATE, has_checkpoint, read_checkpoint, write_checkpoint
-from fino.training.choices import choose_settings
+from fino.training.choices import check_machine, choose_settings
 from fino.training.journal import Journal
 from fino.training.loop import Happened, State, begin, train
 from fino.training.processes import Processes, join_processes
@@ -87,6 +87,9 @@ def resume(
     settings = run.settings.changed(**changes) if changes else run.settings
     data = run.data if data is None else data
     check_same_data(data, run.data_facts, folder)
+    check_machine(settings, data)
+    if not settings.has_budget:
+        raise ValueError(f"{folder / 'settings.json'} has no budget. Add one, such as --minutes 5.")
     with (
         join_processes(settings.device) as processes,
         threads(settings.threads),

@@ -39,7 +39,14 @@ from fino.model.rollout import rollout as plain_rollout
 from fino.model.store import load
 from fino.settings import did_you_mean
 from fino.training.journal import read_metrics
-from fino.training.run_data import check_fit, check_same_data, incomplete, read_json, reopen_data
+from fino.training.run_data import (
+    check_fit,
+    check_same_data,
+    incomplete,
+    read_facts,
+    read_json,
+    reopen_data,
+)
 from fino.training.settings import TrainingSettings
 
 __all__ = ["PRETRAINED", "Run", "find_run", "pretrained", "rollout"]
@@ -192,7 +199,7 @@ class Run:
             return {"card": self.card["data"]["card"], "hash": self.card["data"]["sha256"]}
         if self._kind != "run":
             raise ValueError("A model alone does not know its data: pass data as well.")
-        return read_json(self._place / "data.json")
+        return read_facts(self._place / "data.json")
 
     @property
     def data_card(self) -> Card:
@@ -204,7 +211,10 @@ class Run:
         recorded = self.recorded_settings
         if recorded is None:
             raise ValueError("A model alone does not know how it was trained.")
-        return TrainingSettings(**recorded)
+        try:
+            return TrainingSettings(**recorded)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{self._place / 'settings.json'} is damaged: {error}") from None
 
     @cached_property
     def recorded_settings(self) -> dict[str, Any] | None:
@@ -220,11 +230,9 @@ class Run:
     @property
     def best(self) -> dict[str, Any] | None:
         """The row of `metrics` whose weights were kept; None if no validation stayed finite."""
-        rows = [row for row in self.metrics if row.get("nrmse") is not None]
-        if not rows:
-            return None
         column = "validation" if self.settings.choose_by == "full" else "nrmse"
-        return min(rows, key=lambda row: row[column])
+        rows = [row for row in self.metrics if None not in (row.get("nrmse"), row.get(column))]
+        return min(rows, key=lambda row: row[column], default=None)
 
     @property
     def scores(self) -> Scores | None:

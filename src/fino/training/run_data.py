@@ -7,19 +7,44 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field, PositiveInt
 
 from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.data.open import open as open_data
+from fino.settings import Settings
 
 __all__ = [
     "check_fit",
     "check_same_data",
     "describe_data",
     "incomplete",
+    "read_facts",
     "read_json",
     "reopen_data",
 ]
+
+
+class _Facts(Settings, extra="ignore"):
+    """What `data.json` holds; folders of earlier versions lack some of it."""
+
+    path: str | None = None
+    hash: str | None = None
+    samples: tuple[int, ...] = ()
+    stride_space: tuple[PositiveInt, ...] = ()
+    stride_time: PositiveInt = 1
+    card: dict[str, Any] = Field(default_factory=dict)
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """`data.json` of a run, refused if something in it is of another kind."""
+    content = read_json(path)
+    try:
+        _Facts(**content)
+        Card(**content.get("card", {}))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is damaged: {error} Restore it or train again.") from None
+    return content
 
 
 def describe_data(data: Dataset) -> dict[str, Any]:
@@ -48,6 +73,8 @@ def reopen_data(facts: dict[str, Any], folder: Path) -> Dataset:
     try:
         data, wanted = open_data(**(facts.get("opened") or {"path": path})), facts["samples"]
         chosen = list(data.samples or ())
+        if not set(wanted) <= set(chosen):
+            raise ValueError(f"{path} no longer holds all samples of {folder}. Restore the file.")
         if wanted != chosen:
             data = data.select([chosen.index(i) for i in wanted])
         strides = zip(facts["stride_space"], data.stride_space, strict=True)

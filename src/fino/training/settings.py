@@ -108,7 +108,7 @@ class TrainingSettings(Settings):
     checkpoint_seconds: float = Field(20.0, ge=0)
 
     device: str = "cpu"
-    threads: int | None = Field(None, ge=1)
+    threads: int | None = Field(None, ge=1, le=1024)
     mixed: bool = False
     compile: bool = False
     tensorboard: bool = False
