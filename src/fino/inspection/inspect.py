@@ -31,6 +31,7 @@ from fino.inspection.reach import Reach, reach
 from fino.inspection.stability import Stability, StabilityPlan, held_out, stability
 from fino.machine import threads
 from fino.model.emulator import Emulator
+from fino.model.store import check_finite
 from fino.streams import torch_stream
 from fino.training.run import Run, find_run
 from fino.training.run_data import check_fit
@@ -124,6 +125,7 @@ def inspect(
             f"inspect should be given a model of fino.build or fino.load, or a run with one, "
             f"got {type(emulator).__name__}."
         )
+    check_finite(emulator)
     emulator.eval()
     theta = theta_at(emulator, parameters)
     opened, notes = (run.data, {}) if data is not None else _own_data(run, plan.trajectories)

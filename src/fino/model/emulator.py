@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from pydantic import PositiveFloat
 from torch import Tensor, nn
 
 from fino.given import Given
@@ -55,7 +56,7 @@ class EmulatorSettings(Settings):
     coordinates: bool = False
     edges: bool = False
     steady: bool = False
-    dt: float = 1.0
+    dt: PositiveFloat = 1.0
     seed: int = 0
     given: ConditioningSettings = ConditioningSettings()
 

@@ -31,7 +31,7 @@ from fino.model import MODELS
 from fino.model.cost import count_weights
 from fino.model.emulator import Emulator, EmulatorSettings
 
-__all__ = ["load", "model_hash", "read_tensors", "repair", "save"]
+__all__ = ["check_finite", "is_there", "load", "model_hash", "read_tensors", "repair", "save"]
 
 FORMAT = "fino-model"
 VERSION = 2
@@ -52,6 +52,7 @@ def save(model: Emulator | Dataset, folder: str | Path, *, overwrite: bool = Fal
         return Path(folder)
     if not isinstance(model, Emulator):
         raise ValueError(f"save writes a model or data, got {type(model).__name__}.")
+    check_finite(model)
     weights = bytes_from_tensors(
         {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
     )
@@ -81,7 +82,7 @@ def load(folder: str | Path) -> Emulator:
         raise ValueError(
             f"{folder} is a file: load is for models, which are folders; open is for data."
         )
-    if not wait_for_folder(folder, _NAMES):
+    if not is_there(folder):
         raise ValueError(f"There is no model folder at {folder}. Expected {CONFIG} and {WEIGHTS}.")
     while True:
         config = _read_config(folder / CONFIG)
@@ -90,13 +91,28 @@ def load(folder: str | Path) -> Emulator:
             return _rebuild(config, tensors, folder)
         except ValueError:
             # A training may have replaced the folder between the two reads.
-            if not wait_for_folder(folder, _NAMES) or _read_config(folder / CONFIG) == config:
+            if not is_there(folder) or _read_config(folder / CONFIG) == config:
                 raise
+
+
+def is_there(folder: Path) -> bool:
+    """Whether there is a model folder, after putting back one that a kill left half renamed."""
+    return wait_for_folder(folder, _NAMES)
 
 
 def model_hash(folder: str | Path) -> str:
     """The SHA-256 of a saved model's weights, as its configuration has it."""
     return str(_read_config(Path(folder) / CONFIG)["weights_sha256"])
+
+
+def check_finite(model: Emulator) -> None:
+    """Refuse a model with a weight that is not a number."""
+    for name, value in model.state_dict().items():
+        if not value.isfinite().all():
+            raise ValueError(
+                f"the model is broken: '{name}' has a NaN or infinite number. Train it again, with "
+                "a smaller learning rate."
+            )
 
 
 def repair(folder: Path) -> None:

@@ -279,7 +279,7 @@ def reach_bars(run: Run) -> dict[str, Any] | None:
 def learned_steps(model: Any) -> list[tuple[str, str, float]]:
     """Δt of every FINO block, in the order of the network, and its percentage of the largest."""
     found = getattr(getattr(model, "network", None), "time_steps", {})
-    most = max(found.values(), default=1.0)
+    most = max(found.values(), default=0.0) or 1.0
     return [(name, f"{value:.3f}", 100 * value / most) for name, value in found.items()]
 
 

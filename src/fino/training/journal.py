@@ -90,12 +90,14 @@ def _draw_curve(rows: list[dict[str, Any]], path: Path) -> None:
     axes = figure.subplots()
     curves = {"loss": ("-", "training loss"), "nrmse": ("o-", "validation rollout nRMSE")}
     for name, (style, label) in curves.items():
-        points = [(row["cpu_seconds"], row[name]) for row in rows if row[name] is not None]
+        points = [(row["cpu_seconds"], row[name]) for row in rows if (row[name] or 0) > 0]
         if points:
             axes.plot(*zip(*points, strict=True), style, label=label)
-    axes.set(xlabel="CPU-seconds", yscale="log")
+    axes.set(xlabel="CPU-seconds")
     axes.grid(alpha=0.3)
-    axes.legend()
+    if axes.lines:
+        axes.set_yscale("log")
+        axes.legend()
     with whole_file(path) as temporary:
         figure.savefig(temporary, dpi=120, format="png")
 

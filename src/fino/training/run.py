@@ -36,7 +36,7 @@ from fino.metrics.scores import Scores
 from fino.model import pretrained as shipped
 from fino.model.emulator import Emulator
 from fino.model.rollout import rollout as plain_rollout
-from fino.model.store import load
+from fino.model.store import is_there, load
 from fino.settings import did_you_mean
 from fino.training.journal import read_metrics
 from fino.training.run_data import (
@@ -122,7 +122,7 @@ class Run:
     @cached_property
     def model(self) -> Any:
         place = self._place / "model" if self._kind == "run" else self._place
-        if not place.is_dir():
+        if not is_there(place):
             raise incomplete(self._place, "it has no model")
         return load(place)
 

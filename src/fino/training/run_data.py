@@ -25,6 +25,9 @@ __all__ = [
 ]
 
 
+_TRAIN = "Train it with `fino train`."
+
+
 class _Facts(Settings, extra="ignore"):
     """What `data.json` holds; folders of earlier versions lack some of it."""
 
@@ -136,7 +139,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def incomplete(folder: Path, what: str) -> ValueError:
     """The error for a folder that lacks something."""
-    return ValueError(f"{folder} is not a whole run: {what}. Train it with `fino train`.")
+    can_go_on = (folder / "start").is_dir() and (folder / "settings.json").is_file()
+    how = f"Go on with `fino train --resume {folder}`." if can_go_on else _TRAIN
+    return ValueError(f"{folder} is not a whole run: {what}. {how}")
 
 
 def _named(fields: Any) -> str:
