@@ -129,6 +129,17 @@ def test_a_netcdf_file_is_opened_by_the_arrays_that_are_wanted(tmp_path):
         fino.open(tmp_path / "a.nc", array="bomb", axes="time x", **told)
 
 
+def test_a_history_that_a_file_cannot_hold_is_refused(tmp_path):
+    data = fino.from_array(samples.noise(6, 5, 1, 16), dt=1, extent=(0, 1), boundary="periodic")
+    model = fino.build("fino", data, width=4, levels=0, blocks=1)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("u", (2, 1, 2**40), "f4", chunks=(1, 1, 2**20))
+    with pytest.raises(ValueError, match=r"a\.h5 cannot be read: an array of shape .* not fit"):
+        fino.rollout(model, tmp_path / "a.h5", steps=1)
+    with pytest.raises(ValueError, match="history 1000000000 leaves nothing to predict"):
+        fino.build("fino", data, history=10**9)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.int64])
 def test_what_single_precision_cannot_tell_apart_is_refused(dtype):
     u = (1e9 + 10 * samples.noise(6, 5, 1, 16).astype(np.float64)).astype(dtype)

@@ -4,6 +4,9 @@
     fields    `density`, `pressure`, `Vx`, … (sample, time, *space) each
     groups    "0000", "0001", …: `data` (time, *space, channel), `grid/x`, `grid/t`
 
+Beside these, an array (sample,) is a parameter of each trajectory and one on the grid, (*space) or
+(sample, *space), a known field; in a numbered group, a number and an array (*space).
+
 The files do not say what lies beyond their edges; it follows from the problem, and for
 compressible flow from the file's name.
 """
@@ -20,6 +23,7 @@ import h5py
 import numpy as np
 
 from fino.data.card import Card
+from fino.data.conditions import gather_conditions
 from fino.data.dataset import Dataset
 from fino.data.frames import (
     FieldFrames,
@@ -86,6 +90,8 @@ def read_pdebench(
     if not all(even for _, _, even in axes):
         raise ValueError("its coordinates should be evenly spaced.")
     parameters = _parameters(path, file)
+    theta, known = _beside(file, frames.shape, fields)
+    constant, conditions, told = gather_conditions(frames.shape, {**parameters, **theta}, known, {})
     kind = name or _name(file, fields, len(points), parameters)
     steady = bool(frames.inputs)
     start, dt = find_clock(None if steady else times, count)
@@ -103,7 +109,8 @@ def read_pdebench(
         frames=count,
         samples=samples,
         steady=steady,
-        parameters=parameters,
+        parameters=constant,
+        **told,
         solver="PDEBench's",
         initial="pdebench",
         flaws=_FLAWS.get(kind, ()),
@@ -115,16 +122,21 @@ def read_pdebench(
             symmetries=as_texts(file.attrs["symmetries"]),
             directions=tuple(word or None for word in as_texts(file.attrs.get("directions", ()))),
         )
-    return Dataset(card, GuardedFrames(frames, path), path=path)
+    return Dataset(card, GuardedFrames(frames, path), path=path, conditions=conditions)
 
 
 Layout = tuple[FieldFrames, list[np.ndarray | None], np.ndarray | None, tuple[str, ...]]
 
 
+def _is_darcy(file: h5py.File) -> bool:
+    """Whether there is a coefficient on the grid; a viscosity for each sample is a parameter."""
+    return "nu" in file and file["nu"].ndim > 1
+
+
 def _tensor(file: h5py.File, path: Path) -> Layout:
     u = open_array(file["tensor"], path)
     dims = _dims((u,), "'tensor'")
-    if "nu" not in file:
+    if not _is_darcy(file):
         frames = FieldFrames((View(u, "stxyz"[: 2 + dims]),))
         return frames, _axes(file, dims), read_line(file, "t-coordinate"), ("u",)
     nu = open_array(file["nu"], path)
@@ -155,6 +167,26 @@ def _groups(file: h5py.File, path: Path) -> Layout:
     grid, space = file[names[0]]["grid"], "xyz"[:dims]
     frames = FieldFrames((View(Rows(arrays), f"st{space}c"),))
     return frames, [read_line(grid, axis) for axis in space], read_line(grid, "t"), fields
+
+
+def _beside(
+    file: h5py.File, shape: Sequence[int], fields: Sequence[str]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Parameters (sample,) and known fields that stand beside the trajectories, by name."""
+    samples, points = shape[0], tuple(shape[3:])
+    groups = [file[key] for key in sorted(file) if _NUMBERED.match(key)]
+    taken = {"tensor", "data", "grid", *_FIELDS, *fields, *(["nu"] if _is_darcy(file) else [])}
+    found: dict[str, np.ndarray] = {}
+    for name, one in (groups[0] if groups else file).items():
+        if name in taken or not isinstance(one, h5py.Dataset) or one.dtype.kind not in "fiub":
+            continue
+        if groups and one.shape in ((), points):
+            found[name] = np.stack([np.asarray(group[name], np.float64) for group in groups])
+        elif not groups and one.shape in ((samples,), points, (samples, *points)):
+            found[name] = np.asarray(one, np.float64)
+    lines = {name for name in found if name.endswith("-coordinate")}
+    theta = {n: v for n, v in found.items() if v.shape == (samples,) and n not in lines}
+    return theta, {n: v for n, v in found.items() if n not in theta and n not in lines}
 
 
 def _dims(arrays: tuple[Any, ...], words: str) -> int:
@@ -195,7 +227,7 @@ def _name(file: h5py.File, fields: tuple[str, ...], dims: int, parameters: dict[
     if "tensor" not in file:
         known = {(2, 1): "shallow-water", (2, 2): "diffusion-reaction-2d"}
         return known.get((dims, len(fields)), f"pdebench-{dims}d")
-    if "nu" in file:
+    if _is_darcy(file):
         return "darcy-pdebench"
     if "rho" in parameters and dims == 1:
         return "diffusion-reaction-1d"
@@ -268,6 +300,7 @@ def export_pdebench(
         for name in ("symmetries", "directions"):
             words = ["" if word is None else str(word) for word in getattr(data.card, name)]
             file.attrs.create(name, words, dtype=h5py.string_dtype())
+        _write_beside(data, file, chosen == "groups")
         for key, value in data.card.parameters.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 file.attrs["Nu" if key == "nu" else key] = float(value)
@@ -305,10 +338,33 @@ def _write_arrays(data: Dataset, file: h5py.File, names: tuple[str, ...]) -> Non
         file["t-coordinate"] = times.astype(np.float32)
 
 
+def _write_beside(data: Dataset, file: h5py.File, in_groups: bool) -> None:
+    """Parameters and known fields of every trajectory, where `_beside` finds them."""
+    if data.card.forcing or data.card.signals or data.card.walls:
+        raise ValueError(
+            f"{data.card.name} has forcing or a mask, for which PDEBench has no place."
+        )
+    kept = data.kept_conditions()
+    tables: list[tuple[str, np.ndarray]] = []
+    if kept.parameters is not None:
+        tables += zip(data.card.varying, kept.parameters.T, strict=True)
+    if kept.known is not None:
+        tables += zip(data.card.known, np.moveaxis(kept.known, 1, 0), strict=True)
+    for name, values in tables:
+        rows = np.broadcast_to(values, (len(data), *values.shape[1:]))
+        if not in_groups:
+            file[name] = rows
+        for i, row in enumerate(rows if in_groups else ()):
+            file[_group_name(i, len(data))][name] = row
+
+
+def _group_name(sample: int, samples: int) -> str:
+    return f"{sample:0{max(4, len(str(samples - 1)))}d}"
+
+
 def _write_groups(data: Dataset, file: h5py.File) -> None:
-    digits = max(4, len(str(len(data) - 1)))
     for i in range(len(data)):
-        group = file.create_group(f"{i:0{digits}d}")
+        group = file.create_group(_group_name(i, len(data)))
         channels_last = np.moveaxis(data.read([i])[0].numpy(), 1, -1)
         group.create_dataset("data", data=channels_last, compression="lzf")
         for axis, line in zip("xyz", data.grid.coordinates(), strict=False):

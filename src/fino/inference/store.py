@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from fino.data.dataset import Sample
+from fino.data.frames import open_array
 from fino.durable import replace
 from fino.grid import Grid
 from fino.inference.boxes import Box, Slices, shape, unwrap
@@ -352,6 +353,10 @@ def _hdf5_array(file: Any, path: Path, name: str | None) -> Any:
         name = found[0]
     if name is None or name.strip("/") not in found:
         raise ValueError(f"{path} holds {', '.join(found)}. Name one of them as {path}:NAME.")
+    try:
+        open_array(file[name], path)
+    except ValueError as error:  # more cells than the file can hold, or those of another file
+        raise ValueError(f"{path} cannot be read: {error}") from None
     return file[name]
 
 
