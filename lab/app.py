@@ -14,6 +14,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "keep": ("lab.keep:keep", "Keep the scores of finished runs in lab/results."),
     "results": ("lab.results:results", "Build docs/results.md from the kept scores."),
     "ship": ("lab.ship:ship", "Put a trained run in the package, by name."),
+    "pages": ("lab.pages:pages", "Build docs/pages: the shipped weights, to play with."),
     "gallery": ("lab.gallery:gallery", "One sample of each problem in one picture."),
     "house": ("lab.house:house", "Build docs/house.md: the size of the code, before and after."),
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from node import needs_node, run_script, scripts
 
-from fino.export.page import _SOLVERS
+from fino.export.page import SOLVERS
 from fino.pde import PROBLEMS
 
 MARCH = """
@@ -43,7 +43,7 @@ def march(problem, start, frames, folder, dt, tolerance=1e-4):
 
 def test_the_page_has_the_solvers_that_python_says_it_has():
     table = scripts("solvers").split("const SOLVERS = {")[1]
-    assert tuple(re.findall(r'"([a-z0-9-]+)":', table)) == _SOLVERS
+    assert tuple(re.findall(r'"([a-z0-9-]+)":', table)) == SOLVERS
 
 
 @needs_node
@@ -56,8 +56,9 @@ def test_diffusion_and_reaction_step_as_the_package_does(tmp_path):
 
 
 @needs_node
-def test_shallow_water_flows_as_in_the_package_along_both_axes(tmp_path):
-    problem = PROBLEMS["shallow-water-momenta"](points=16)
+@pytest.mark.parametrize("name", ["shallow-water-momenta", "shallow-water-dams"])
+def test_shallow_water_flows_as_in_the_package_along_both_axes(tmp_path, name):
+    problem = PROBLEMS[name](points=16)
     stream = np.random.default_rng(0)
     start = np.stack([1 + stream.random((16, 16)), *stream.normal(0, 0.4, (2, 16, 16))])
     expected = problem.solve(problem.grid, start[None], problem.times[:5])[0, 1:]
@@ -85,7 +86,7 @@ def test_gray_scott_comes_nearer_to_the_package_on_finer_grids(tmp_path):
 
 
 @needs_node
-@pytest.mark.parametrize("name", sorted(PROBLEMS.keys() & set(_SOLVERS)))
+@pytest.mark.parametrize("name", sorted(PROBLEMS.keys() & set(SOLVERS)))
 def test_a_start_is_a_pure_function_of_its_seed(name, tmp_path):
     code = """
     const grid = {points: [8, 12], spacing, parameters};

@@ -35,10 +35,18 @@ from fino.export.program import EulerStep, Multiply, Program, Stencil, Upsample,
 from fino.given import Given
 from fino.model.rollout import rollout
 
-__all__ = ["write_page"]
+__all__ = ["SOLVERS", "write_page"]
 
 #: Problems that have a classical solver in `browser/solvers.js`.
-_SOLVERS = ("diffusion-reaction-2d", "gray-scott", "shallow-water", "shallow-water-momenta")
+SOLVERS = (
+    "diffusion-reaction-2d",
+    "gray-scott",
+    "shallow-water",
+    "shallow-water-dams",
+    "shallow-water-momenta",
+)
+#: The reference is at most so many times finer, or it would be what everybody waits for.
+_FINEST = 2
 
 _SCRIPTS = ("solvers.js", "kernel.js", "network.js", "shader.js", "world.js", "play.js")
 
@@ -63,9 +71,8 @@ def write_page(run: Any, path: Path) -> Path:
 def _html(run: Any) -> str:
     program = describe(run.model)
     _check_playable(program, run.name)
-    card = run.data_card if run.has_data else None
     data = run.test_data(_SOLVED) if run.has_data else None
-    facts = _facts(run, program, card, data)
+    facts = _facts(run, program, data.card if data is not None else None, data)
     read = (Path(__file__).parent / "browser").joinpath
     style = read("page.css").read_text(encoding="utf-8")
     script = "".join(read(name).read_text(encoding="utf-8") for name in _SCRIPTS)
@@ -120,7 +127,9 @@ def _facts(run: Any, program: Program, card: Card | None, data: Dataset | None) 
         "equation": card.equation if card else "",
         "lead": _lead(run, program, solver),
         "words": list(_words(program, card, solver, scored)),
-        "limits": list(run.card["limits"]) if run.card else list(card.flaws if card else ()),
+        "limits": list(
+            dict.fromkeys(run.card["limits"] if run.card else card.flaws if card else ())
+        ),
         "version": fino.__version__,
         "command": f"fino export {run.name} --to page" if run.is_shipped else "",
         "program": _program(program),
@@ -142,6 +151,7 @@ def _facts(run: Any, program: Program, card: Card | None, data: Dataset | None) 
         },
         "shown": {"low": seen.colors[0], "high": seen.colors[1]},
         "rest": _rest(program, card, run.model),
+        "field": 1 if solver and solver["name"] == "gray-scott" else 0,
         "maps": {"field": _colors("viridis"), "error": _colors("RdBu_r")},
     }
 
@@ -194,25 +204,33 @@ def _guess(program: Program, model: Any) -> _Seen:
 
 def _rest(program: Program, card: Card | None, model: Any) -> list[float]:
     """What an eraser leaves: the undisturbed state where it is known, else the mean."""
-    name, settings = (card.name, card.parameters) if card else ("", {})
-    if name.startswith("shallow-water"):
-        return [float(settings["outside"]), 0.0, 0.0][: len(program.fields)]  # type: ignore[arg-type]
-    if name == "gray-scott":
-        return [1.0, 0.0]
-    return _numbers(model.input_mean.cpu())
+    mean = _numbers(model.input_mean.cpu())
+    if card is None or card.name not in SOLVERS:
+        return mean
+    if card.name.startswith("shallow-water"):
+        depth = card.parameters.get("outside", mean[0])
+        return [float(depth), 0.0, 0.0][: len(program.fields)]  # type: ignore[arg-type]
+    return [1.0, 0.0] if card.name == "gray-scott" else mean
 
 
 def _solver(program: Program, card: Card | None) -> dict[str, Any] | None:
     """The classical solver of the data's problem, where the page has it."""
-    if card is None or card.name not in _SOLVERS or program.walls is not None:
+    if card is None or card.name not in SOLVERS or program.walls is not None:
         return None
-    strides = set(card.stride_space)
-    refine = strides.pop() if len(strides) == 1 else 1
+    strides, averaged = set(card.stride_space), card.refine > 1
+    apart = strides.pop() if len(strides) == 1 else 1
+    # Gray–Scott is solved on finer points by itself.
+    apart *= int(card.parameters.get("finer") or 1)  # type: ignore[arg-type]
+    # Means over finer cells may be taken of fewer; every n-th point has to be that point.
+    refine = min(card.refine, _FINEST) if averaged and apart == 1 else apart
+    settings = card.parameters.items()
     return {
         "name": card.name,
-        "parameters": {k: v for k, v in card.parameters.items() if not isinstance(v, str | bool)},
+        "parameters": {k: v for k, v in settings if not isinstance(v, str | bool | None)},
         "spacing": list(program.grid.spacing),
-        "refine": refine if 1 <= refine <= 4 else 1,
+        "refine": refine if refine <= _FINEST else 1,
+        "averaged": averaged,
+        "solved": card.refine * apart,
     }
 
 
@@ -306,13 +324,16 @@ def _words(
             "the data; a stroke of the brush is put into all the frames that the model looks at."
         )
         return
-    finer = solver["refine"]
-    if finer > 1:
+    if (finer := solver["refine"]) > 1:
+        kept = (
+            "the means of whose cells are" if solver["averaged"] else "every other cell of which is"
+        )
+        same = finer == solver["solved"]
+        made = "as the training data were made" if same else "less fine than the training data's"
         yield (
-            f"The reference is the classical solver on a grid {finer} times finer, of which "
-            f"every {'other' if finer == 2 else f'{finer}-th'} cell is shown: that is how the "
-            "training data were made. The solver in the middle has only the cells that the "
-            "learned stencil has, and starts from the same frame."
+            f"The reference is the classical solver on a grid {finer} times finer, {kept} shown, "
+            f"{made}. The solver in the middle has only the cells that the learned stencil has, "
+            "and starts from the same frame."
         )
     if program.history > 1:
         yield (

@@ -126,7 +126,7 @@ class Game {
     this.linked = readLink(location.hash);
     this.isLine = facts.program.dims === 1;
     this.world = new World(facts, (points) => this.makeEngine(points));
-    this.field = 0;
+    this.field = facts.field;
     this.limit = 0;
     this.playing = false;
     this.busy = Promise.resolve();
@@ -314,7 +314,7 @@ class Game {
       this.limit = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= most) ?? 10 * power;
     }
     difference.draw((i) => a[at + i] - b[at + i], -this.limit, this.limit, moved);
-    difference.title(world.isGiven ? "" : `at most ${short(most)}`);
+    difference.title(world.isGiven ? "" : `max ${short(most)}`);
   }
 
   drawErrors() {

@@ -115,8 +115,6 @@ class ErrorControlled {
 /** FitzHugh and Nagumo's medium: uₜ = Dᵤ Δu + u − u³ − k − v,  vₜ = Dᵥ Δv + u − v, no flux. */
 class FitzHughNagumo extends ErrorControlled {
   static fields = ["u", "v"];
-  static boundary = "neumann";
-  static method = "five-point Laplacian, Dormand–Prince 5(4) with error control";
 
   static draw(random, {points}) {
     return Float64Array.from({length: 2 * points[0] * points[1]}, random.normal);
@@ -155,8 +153,6 @@ class FitzHughNagumo extends ErrorControlled {
 /** Gray and Scott: ∂A = δ_A ∇²A − A B² + f (1 − A),  ∂B = δ_B ∇²B + A B² − (f + k) B, periodic. */
 class GrayScott extends ErrorControlled {
   static fields = ["A", "B"];
-  static boundary = "periodic";
-  static method = "fourth-order differences, Dormand–Prince 5(4) with error control";
 
   /** Where B is put in, A is used up. */
   static paint(field, value) {
@@ -229,11 +225,10 @@ function leftward(speed, low, high) {
   return low < 0 && high > 0 ? low * (high - speed) / (high - low) : Math.min(speed, 0);
 }
 
-/** Shallow water, (h, hu, hv) with open edges: wave propagation by Roe's averages, limited. */
+/** Shallow water, (h, hu, hv) with open edges or walls: wave propagation by Roe's averages, limited. */
 class ShallowWater {
   static fields = ["h"];
-  static boundary = "neumann";
-  static method = "second-order wave propagation, Roe solver, monotonised central limiter";
+  static closed = false;
 
   /** A depth is painted at rest. */
   static paint(field, value) {
@@ -332,12 +327,17 @@ class ShallowWater {
 
   /** One step along the last axis, written transposed; the last axis's momentum comes last before. */
   sweep(q, turned, rows, cols, ratio) {
-    const {line, longest, left, right, flux} = this, cells = rows * cols;
+    const {line, longest, left, right, flux} = this, cells = rows * cols, {closed} = this.constructor;
     for (let row = 0; row < rows; row++) {
       for (let k = 0; k < 3; k++) {
         // index 1 of the line is the momentum along it
-        const from = ((3 - k) % 3) * cells + row * cols, to = k * longest;
-        for (let i = 0; i < cols + 4; i++) line[to + i] = q[from + clamp(i - 2, 0, cols - 1)];
+        const from = ((3 - k) % 3) * cells + row * cols, to = k * longest, sign = closed && k === 1 ? -1 : 1;
+        for (let i = 0; i < cols; i++) line[to + i + 2] = q[from + i];
+        // Beyond an open edge lies the edge cell again, beyond a wall the mirror image.
+        for (let i = 0; i < 2; i++) {
+          line[to + 1 - i] = sign * q[from + (closed ? i : 0)];
+          line[to + cols + 2 + i] = sign * q[from + cols - 1 - (closed ? i : 0)];
+        }
       }
       this.split(cols + 4);
       this.correct(cols + 3, ratio);
@@ -421,10 +421,36 @@ class ShallowWaterMomenta extends ShallowWater {
   static fields = ["h", "hu", "hv"];
 }
 
+/** Between walls, from still water in and around ellipses. */
+class ShallowWaterDams extends ShallowWaterMomenta {
+  static closed = true;
+
+  /** As many ellipses to an area as in the training data; later ones cover earlier ones. */
+  static draw(random, {points: [rows, cols], spacing: [d0, d1], parameters: p}) {
+    const state = new Float64Array(3 * rows * cols), half = p.half_width, depth = () => random.uniform(...p.depth);
+    const area = rows * d0 * cols * d1 / (4 * half ** 2), dams = Math.max(1, Math.round(random.whole(...p.dams) * area));
+    const parts = Math.max(1, Math.round(4 * 64 / rows)), sums = new Float64Array(rows * parts * cols * parts).fill(depth());
+    for (let dam = 0; dam < dams; dam++) {
+      const [a, b] = [0, 1].map(() => half * random.uniform(0.12, 0.4)), [x, y] = [rows * d0, cols * d1].map((side) => random.uniform(0.075, 0.925) * side);
+      const turn = random.uniform(0, Math.PI), [c, s] = [Math.cos(turn), Math.sin(turn)], inside = depth();
+      for (let i = 0; i < rows * parts; i++)
+        for (let j = 0; j < cols * parts; j++) {
+          const u = (i + 0.5) * d0 / parts - x, v = (j + 0.5) * d1 / parts - y;
+          if (((c * u + s * v) / a) ** 2 + ((c * v - s * u) / b) ** 2 < 1) sums[i * cols * parts + j] = inside;
+        }
+    }
+    for (let i = 0; i < rows * parts; i++)
+      for (let j = 0; j < cols * parts; j++)
+        state[Math.floor(i / parts) * cols + Math.floor(j / parts)] += sums[i * cols * parts + j] / parts ** 2;
+    return state;
+  }
+}
+
 /** Every solver by the name of its problem in the package. */
 const SOLVERS = {
   "diffusion-reaction-2d": FitzHughNagumo,
   "gray-scott": GrayScott,
   "shallow-water": ShallowWater,
+  "shallow-water-dams": ShallowWaterDams,
   "shallow-water-momenta": ShallowWaterMomenta,
 };

@@ -65,13 +65,17 @@ function relativeError(a, b, field, cells) {
   return Math.sqrt(apart / Math.max(size, 1e-30));
 }
 
-/** Every r-th cell along both axes: (s, r·n0, r·n1) → (s, n0, n1). */
-function thin(state, [rows, cols], r) {
+/** One of r × r cells, or the mean of the first `mean` × `mean` of them: (s, r·n0, r·n1) → (s, n0, n1). */
+function thin(state, [rows, cols], r, mean = 1) {
   const parts = state.length / (rows * cols * r * r), out = new Float64Array(parts * rows * cols);
   for (let s = 0; s < parts; s++)
     for (let i = 0; i < rows; i++)
-      for (let j = 0; j < cols; j++)
-        out[(s * rows + i) * cols + j] = state[((s * rows * r) + i * r) * cols * r + j * r];
+      for (let j = 0; j < cols; j++) {
+        let sum = 0;
+        for (let p = 0; p < mean; p++)
+          for (let q = 0; q < mean; q++) sum += state[((s * rows + i) * r + p) * cols * r + j * r + q];
+        out[(s * rows + i) * cols + j] = sum / mean ** 2;
+      }
   return out;
 }
 
@@ -164,9 +168,15 @@ class World {
     });
   }
 
+  /** The state of the reference on the page's grid, as the training data were kept. */
+  coarse() {
+    const mean = this.facts.solver.averaged ? this.refine : 1;
+    return thin(this.reference.state, this.settings.points, this.refine, mean);
+  }
+
   /** The fields of the reference on the page's grid: (c, n0, n1). */
   truthNow() {
-    const fields = this.Solver.fields.length, thinned = thin(this.reference.state, this.settings.points, this.refine);
+    const fields = this.Solver.fields.length, thinned = this.coarse();
     return Float32Array.from(thinned.subarray(0, fields * this.cells));
   }
 
@@ -182,7 +192,7 @@ class World {
   goAlone() {
     if (this.isGiven) return;
     this.engine.load(this.given);
-    if (this.own !== this.reference) this.own.begin(thin(this.reference.state, this.settings.points, this.refine));
+    if (this.own !== this.reference) this.own.begin(this.coarse());
   }
 
   /** One time step of everything. */
@@ -312,7 +322,7 @@ class World {
     const {cells} = this, at = i * this.settings.points[1] + j, frames = this.engine.frames.map((f) => Float32Array.from(f));
     const poked = frames.map((f) => Float32Array.from(f)), first = new Uint8Array(cells);
     const sizes = this.program.channels.filter((c) => c.kind === "history").map((c) => c.std);
-    this.program.fields.forEach((_, c) => { poked[poked.length - 1][c * cells + at] += 0.1 * sizes[c]; });
+    this.program.fields.forEach((_, c) => { poked[poked.length - 1][c * cells + at] += 0.5 * sizes[c]; });
     const paths = [];
     for (const start of [frames, poked]) {
       this.engine.load(start);
