@@ -247,6 +247,15 @@ def test_a_page_is_small_and_says_what_its_light_is_based_on(pages, name):
     assert limit in unescape(text)
 
 
+def test_the_light_takes_the_ranges_that_a_model_keeps(tmp_path):
+    model = random_model(width=2, levels=0)
+    assert "three standard deviations" in page_facts(model, tmp_path)["seen"]["basis"]
+    model.trust = {"seen": {"range": [[-7.0, 8.0]]}}
+    seen = page_facts(model, tmp_path)["seen"]
+    assert seen["low"] == [-7.0] and seen["high"] == [8.0]
+    assert seen["basis"] == "the range of the training data, which the model keeps"
+
+
 def test_names_from_data_cannot_become_markup(tmp_path):
     model = random_model(width=2, levels=0)
     model.settings = model.settings.changed(fields=("<img src=x onerror=alert(1)>",))

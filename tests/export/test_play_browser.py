@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from chromium import Chromium, has_chromium
 from random_models import random_given, random_model
 
@@ -206,6 +207,28 @@ def test_another_size_starts_over_and_one_that_does_not_fit_is_rounded(browser, 
     assert "in steps of 4" in said(page, "said")
     page.evaluate("fino.queue(() => fino.advance())")
     assert len(field(page)) == 32 * 64
+
+
+def test_sliders_set_parameters_and_walls_take_cells_out_of_the_domain(browser, tmp_path):
+    model = random_model(boundary="neumann", beside=BESIDE, width=3, levels=0, points=(24, 24))
+    model.conditioning.theta_low.copy_(torch.tensor([0.01, 1.0]))
+    model.conditioning.theta_high.copy_(torch.tensor([1.0, 3.0]))
+    page = open_page(browser, write_page(Run(model=model), tmp_path / "page.html"), "#step=1")
+    np.testing.assert_allclose(page.evaluate("fino.world.settings.scalars"), [0.1, 2.0], rtol=1e-3)
+    move = "document.querySelector('[data-scalar=\"{}\"]')"
+    for place in (0, 1):
+        page.evaluate(f"{move.format(place)}.value = 1000")
+        page.evaluate(f"{move.format(place)}.dispatchEvent(new Event('input'))")
+    # A quarter of the range above its end: logarithmic for ν, which spans two decades.
+    page.wait("fino.world.settings.scalars[1] === 3.5")
+    assert page.evaluate("fino.world.settings.scalars[0]") == pytest.approx(10**0.5, rel=1e-3)
+    assert "nu = 3.16 is outside of 0.01 … 1" in said(page, "light")
+    page.evaluate("document.querySelector('input[value=wall]').click()")
+    page.drag(middle(page))
+    page.wait("fino.world.mask[12 * 24 + 12] === 0")
+    page.key("s")
+    page.wait("fino.world.step === 2")
+    assert field(page).reshape(24, 24)[12, 12] == 0
 
 
 def test_a_light_cone_stays_within_the_reach(browser, files):

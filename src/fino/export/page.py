@@ -16,7 +16,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ def _check_playable(program: Program, name: str) -> None:
 
 def _facts(run: Any, program: Program, card: Card | None, data: Dataset | None) -> dict[str, Any]:
     """Everything that the page knows, as JSON."""
-    seen = _see(program, data) if data is not None else _guess(program, run.model)
+    seen = _kept(_see(program, data) if data is not None else _guess(run.model), run.model)
     solver = _solver(program, card)
     given = _beginning(run.model, data)
     lift = [1] * (2 - program.dims)
@@ -194,7 +194,18 @@ def _see(program: Program, data: Dataset) -> _Seen:
     )
 
 
-def _guess(program: Program, model: Any) -> _Seen:
+def _kept(seen: _Seen, model: Any) -> _Seen:
+    """The same with the ranges of training where the model keeps them."""
+    ranges = ((getattr(model, "trust", None) or {}).get("seen") or {}).get("range")
+    if not ranges:
+        return seen
+    low, high = ([float(pair[end]) for pair in ranges] for end in (0, 1))
+    more = f", and with {seen.basis}" if seen.change else ""
+    basis = f"the range of the training data, which the model keeps{more}"
+    return replace(seen, low=low, high=high, basis=basis)
+
+
+def _guess(model: Any) -> _Seen:
     """Ranges from the scaling in the model alone."""
     mean, std = model.input_mean.cpu(), model.input_std.cpu()
     basis = "the mean and three standard deviations of the training data, which the model keeps"

@@ -389,6 +389,8 @@ class Game {
     this.listenToPointers();
     document.addEventListener("keydown", (e) => this.press(e));
     addEventListener("resize", () => this.chart && this.drawErrors());
+    // Another link in the address bar; the page's own changes do not end up here.
+    addEventListener("hashchange", () => location.reload());
   }
 
   listenToPointers() {
