@@ -169,7 +169,8 @@ def test_an_array_of_another_precision_is_converted_for_the_model(
 ) -> None:
     model = make_model((32,), dtype=torch.float32)
     history = make_history(model)
-    rolled = fino.rollout(model, history.double().numpy(), 3, tile=tile)
+    with pytest.warns(UserWarning, match="the history is float64, the model computes in float32"):
+        rolled = fino.rollout(model, history.double().numpy(), 3, tile=tile)
     whole = fino.rollout(model, history, 3)
     torch.testing.assert_close(rolled, whole.double(), rtol=0, atol=1e-6)
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import struct
 
+import numpy as np
 import pytest
 import torch
 from answers import fino
@@ -75,3 +76,24 @@ def test_a_time_step_that_is_none_is_refused(folder, dt):
 def test_a_network_larger_than_its_weights_is_not_built(folder, name, value):
     rewrite(folder, **{f"network__{name}": value})
     assert "do not describe one model" in refusal(folder)
+
+
+@pytest.mark.parametrize("tile", [None, 8])
+@pytest.mark.parametrize(("kind", "kept"), [("float64", "float64"), ("float16", "float32")])
+def test_a_history_of_another_precision_is_said_and_nothing_is_rounded(
+    kind, kept, tile, folder, waves
+):
+    model = package.load(folder)
+    history = package.open(waves).test[0].history.numpy().astype(kind)
+    whole = package.rollout(model, history.astype(np.float32), 3, tile=tile)
+    with pytest.warns(UserWarning, match=rf"history is {kind}, the model computes in float32"):
+        frames = package.rollout(model, history, 3, tile=tile)
+    assert frames.dtype == getattr(torch, kept)
+    assert torch.equal(frames.float(), whole)
+
+
+def test_a_warning_is_one_line_on_the_command_line(folder, waves, tmp_path):
+    np.save(tmp_path / "start.npy", package.open(waves).test[0].history.numpy().astype("f8"))
+    answer = fino("rollout", folder, "--steps", "2", "--history", tmp_path / "start.npy")
+    said = [line for line in answer.err.splitlines() if line.startswith("fino:")]
+    assert said == ["fino: warning: the history is float64, the model computes in float32."]

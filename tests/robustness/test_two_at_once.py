@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from answers import fino
 
@@ -108,3 +109,19 @@ def test_a_folder_that_is_replaced_keeps_what_else_stands_in_it(tmp_path):
     assert (tmp_path / "m" / "notes.txt").read_text() == "mine"
     assert (tmp_path / "m" / "a").read_bytes() == b"2"
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.h5"])
+def test_a_rollout_is_not_written_twice_at_once(name, run, waves, tmp_path):
+    model, start, out = package.load(run / "model"), package.open(waves).test[0], tmp_path / name
+    words = ["rollout", run, "--steps", "4", "--out", out]
+    lines = []
+
+    def second(share):
+        lines.append(fino(*words).line)
+
+    frames = package.rollout(model, start, 8, out=out, progress=second)
+    assert f"Another process is writing {out}: process {os.getpid()}" in lines[0]
+    assert frames.shape[0] == 8 and (np.abs(frames).max(axis=(1, 2)) > 0).all()
+    np.testing.assert_array_equal(frames, package.rollout(model, start, 8).numpy())
+    assert [path.name for path in tmp_path.iterdir() if path != run] == [name]

@@ -11,6 +11,7 @@ import select
 import signal
 import sys
 import traceback
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,8 @@ class Answer:
         """Done, or exit 2 with one line; what a progress bar drew before it does not count."""
         if self.code == 0:
             return True
-        said = [line for line in self.err.splitlines() if line.startswith("fino: ")]
+        lines = [line for line in self.err.splitlines() if line.startswith("fino: ")]
+        said = [line for line in lines if not line.startswith("fino: warning: ")]
         return self.code == 2 and len(said) == 1 and "Traceback" not in self.err
 
 
@@ -51,7 +53,9 @@ def fino(*words: Any) -> Answer:
         mock.patch.object(sys, "argv", ["fino", *map(str, words)]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
+        warnings.catch_warnings(),
     ):
+        warnings.simplefilter("default")  # as for a user, who does not turn them into errors
         try:
             main()
         except SystemExit as end:

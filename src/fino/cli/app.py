@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -65,7 +66,7 @@ def run_app(app: App, name: str, verbs: list[str]) -> None:
     A mistake of ours becomes one line and exit code 1; FINO_TRACEBACK=1 shows where it is.
     """
     try:
-        with _stopped_by_signals():
+        with _stopped_by_signals(), _warnings_as_lines(name):
             _check_verb(sys.argv[1:], verbs)
             _check_settings(sys.argv[1:])
             app(sys.argv[1:], exit_on_error=False, print_error=False)
@@ -125,6 +126,20 @@ def _stopped_by_signals() -> Iterator[None]:
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def _warnings_as_lines(name: str) -> Iterator[None]:
+    """Say a warning in a line, without the place in the code."""
+
+    def show(message: Warning | str, *place: Any, **more: Any) -> None:
+        sys.stderr.write(f"{name}: warning: {' '.join(str(message).split())}\n")
+
+    before, warnings.showwarning = warnings.showwarning, show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def _is_lack_of_memory(error: Exception) -> bool:

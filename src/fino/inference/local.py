@@ -9,6 +9,7 @@ cells never reach the tile.  Cells that can no longer matter are dropped between
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +36,7 @@ __all__ = [
     "local_network",
     "local_step",
     "open_history",
+    "type_of_frames",
 ]
 
 #: Reads the frames before a time from a window of a sample: (K, c, *window).
@@ -104,6 +106,16 @@ class LocalStep:
             yield crop(frame, box, window)
             if done < steps:
                 given = given.step(frame).cut(partial(crop, box=smaller, window=window))
+
+
+def type_of_frames(model: Any, history: torch.dtype) -> torch.dtype:
+    """A type that holds the history and what the weights compute; warns where they differ."""
+    weight = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    if weight is None or weight.dtype == history:
+        return history
+    words = [str(dtype).removeprefix("torch.") for dtype in (history, weight.dtype)]
+    warnings.warn(f"the history is {words[0]}, the model computes in {words[1]}.", stacklevel=4)
+    return torch.promote_types(history, weight.dtype)
 
 
 def like_weights(given: Given, step: Any) -> Given:

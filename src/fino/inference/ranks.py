@@ -26,7 +26,13 @@ from fino.export.engine import choose_engine
 from fino.given import Given
 from fino.grid import per_axis
 from fino.inference.boxes import HIGH, LOW, Box, Mesh, Region, choose_mesh, crop, shape
-from fino.inference.local import LocalStep, find_model, like_weights, open_history
+from fino.inference.local import (
+    LocalStep,
+    find_model,
+    like_weights,
+    open_history,
+    type_of_frames,
+)
 from fino.inference.process_group import ProcessGroup, is_launched, join_group
 from fino.inference.rollout import rollout
 from fino.inference.store import (
@@ -168,7 +174,8 @@ def rollout_ranks(
     space = shape(block) if out is None else store.shape[3:]
     size = (store.shape[0], steps // every, store.shape[2], *space)
     ways: Any = {"alone": alone, "every": every, "rank": group.rank, "wait": dist.barrier}
-    with create_store(out, size, store.dtype, **ways) as result:
+    dtype = type_of_frames(model, store.dtype)
+    with create_store(out, size, dtype, **ways) as result:
         own = replace(result, origin=_origin(block)) if isinstance(result, MemoryStore) else result
         timing = rank.march(steps, own, every, progress)
     return Share(finish(result, None, alone) if out is None else None, block, *timing)

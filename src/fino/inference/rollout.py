@@ -15,6 +15,8 @@ have changed:
 
 from __future__ import annotations
 
+import hashlib
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -30,11 +32,21 @@ from fino.export.engine import choose_engine
 from fino.given import Given
 from fino.grid import per_axis
 from fino.inference.boxes import Box, Region, as_box, cells, shape
-from fino.inference.local import LocalStep, find_model, like_weights, local_step, open_history
+from fino.inference.local import (
+    LocalStep,
+    find_model,
+    like_weights,
+    local_step,
+    open_history,
+    type_of_frames,
+)
 from fino.inference.store import (
     TrajectoryStore,
+    create_ring,
     create_store,
     finish,
+    found_in,
+    mark,
     open_store,
     read_frames,
 )
@@ -108,17 +120,43 @@ def rollout(
         plan = choose_plan(step, tile, steps, samples)
     box = step.domain.whole if region is None else as_box(region, step.domain)
     box_at = None if region is None else _cone(step, box, steps)
+    dtype = type_of_frames(model, store.dtype)
     with ExitStack() as stack:
         kept = (samples, steps // every, channels, *shape(box))
-        result = stack.enter_context(create_store(out, kept, store.dtype, alone=alone, every=every))
+        key = None if out is None else _key(model, history, steps, every, plan, region, step.step)
+        room = create_store(out, kept, dtype, alone=alone, every=every, key=key)
+        result = stack.enter_context(room)
         if region is None and every == 1:
             timeline = Timeline(store, result)
         else:
             ring = (samples, step.history + plan.steps_per_halo, channels, *points)
-            recent = stack.enter_context(create_store(out, ring, store.dtype, scratch=True))
+            recent = stack.enter_context(create_ring(out, ring, dtype, result))
             timeline = Timeline(store, recent, result, box, every)
         march(step, timeline, steps, plan, box_at, progress, Watch(model, steps, points))
     return finish(result, out, alone)
+
+
+def _key(model: Any, history: Any, *facts: Any) -> str | None:
+    """All that the frames depend on, as a hash; None where it cannot be known, as for a function.
+
+    A file is known by its place, size and time, what is in memory by its numbers.
+    """
+    if not isinstance(model, Emulator):
+        return None
+    digest = hashlib.sha256(model.settings.model_dump_json().encode())
+    tensors = list(model.state_dict().values())
+    if isinstance(history, str | Path):
+        path = Path(str(history).split(":")[0])
+        facts = (*facts, str(history), path.resolve(), path.stat().st_size, path.stat().st_mtime_ns)
+    else:
+        given = Given.of(history)
+        tensors += [given.history, *given.beside.values()]
+    for tensor in tensors:
+        array = tensor.detach().cpu().numpy() if isinstance(tensor, Tensor) else np.asarray(tensor)
+        digest.update(f"{array.shape} {array.dtype}".encode() + array.tobytes())
+    words = [type(fact).__name__ if callable(fact) else str(fact) for fact in facts]
+    digest.update("\n".join(words).encode())
+    return digest.hexdigest()
 
 
 def _with_conditions(
@@ -185,6 +223,7 @@ def _rollout_whole(
     """Whole frames one after another, for any stepper; memory for the history and one frame."""
     store, alone = open_store(history, getattr(model, "grid", None))
     samples, known, *_ = store.shape
+    dtype, trained = type_of_frames(model, store.dtype), model
     model = choose_engine(model, engine, samples, store.shape[3:], steps)
     whole = tuple((0, n) for n in store.shape[3:])
     recent = torch.stack([read_frames(store, i, range(known), whole) for i in range(samples)])
@@ -193,13 +232,20 @@ def _rollout_whole(
     given = like_weights(given, model)
     kept = (samples, steps // every, *store.shape[2:])
     watch, places = Watch(model, steps, store.shape[3:]), [(i, whole) for i in range(samples)]
-    room = create_store(out, kept, store.dtype, alone=alone, every=every)
+    key = None if out is None else _key(trained, history, steps, every, model)
+    room = create_store(out, kept, dtype, alone=alone, every=every, key=key)
     with room as result, torch.no_grad():
-        for time, frame in enumerate(frames(model, given, steps), start=1):
+        begun, last_frames = found_in(result)
+        if last_frames is not None:
+            given = like_weights(replace(given.at(begun), history=last_frames), trained)
+        last = deque(given.history.unbind(dim=1), maxlen=given.history.shape[1])
+        for time, frame in enumerate(frames(model, given, steps - begun), start=begun + 1):
             watch(frame, time - 1, places)
             if time % every == 0:
                 for sample in range(samples):
                     result.write(sample, time // every - 1, whole, frame[sample])
+            last.append(frame)
+            mark(result, time, lambda: torch.stack([*last], dim=1))
             if progress:
                 progress(time / steps)
     done = finish(result, out, alone)

@@ -15,12 +15,15 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -28,7 +31,7 @@ from torch import Tensor
 
 from fino.data.dataset import Sample
 from fino.data.frames import open_array
-from fino.durable import replace
+from fino.durable import check_no_link, hold_alone, named, replace, whole_file
 from fino.grid import Grid
 from fino.inference.boxes import Box, Slices, shape, unwrap
 from fino.shapes import Trajectory
@@ -38,12 +41,17 @@ __all__ = [
     "MemoryStore",
     "TrajectoryStore",
     "as_array",
+    "create_ring",
     "create_store",
     "finish",
+    "found_in",
+    "mark",
     "open_store",
     "read_frames",
 ]
 
+#: Seconds between two notes of how far a file is.
+_MARK_SECONDS = 1.0
 #: The name of the array in the HDF5 files that are written here.
 NAME = "u"
 _HDF5 = (".h5", ".hdf5")
@@ -122,6 +130,10 @@ class FileStore:
         self.path, self.offset, self.array_type = path, offset, np.dtype(dtype)
         self.shape = tuple(int(n) for n in shape)
         self._handle = os.open(path, os.O_RDWR if writable else os.O_RDONLY)
+        self.unfinished: Unfinished | None = None
+
+    def flush(self) -> None:
+        os.fsync(self._handle)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -227,17 +239,20 @@ def create_store(
     dtype: torch.dtype,
     *,
     alone: bool = False,
-    scratch: bool = False,
     every: int = 1,
+    key: str | None = None,
     rank: int = 0,
     wait: Callable[[], Any] = lambda: None,
 ) -> Iterator[TrajectoryStore]:
     """Room for frames (b, t, c, *space), in memory or in a file named `target`.
 
-    The file gets its name when nothing went wrong; `alone` leaves out the batch in it.
-    `scratch` is room for a while, beside the file.  Several processes fill one file if each says
-    its `rank` and how to `wait` for the others.  Of a rollout that diverged, the frames before
-    that are kept, every n-th as `every` says, in a file whose name says how many there are.
+    The file gets its name when nothing went wrong; `alone` leaves out the batch in it.  Several
+    processes fill one file if each says its `rank` and how to `wait` for the others.  Of a rollout
+    that diverged, the frames before that are kept, every n-th as `every` says, in a file whose name
+    says how many there are.
+
+    What was interrupted goes on from the last `mark` of the store when it is created again with the
+    same `key`, which says all that the numbers depend on.
     """
     if target is None:
         memory = MemoryStore(torch.empty(tuple(shape), dtype=dtype))
@@ -245,39 +260,141 @@ def create_store(
             yield memory
         except Diverged as stop:
             count = (stop.step - 1) // every
-            if not scratch:
-                stop.keep(memory.frames[0, :count] if alone else memory.frames[:, :count], count)
+            stop.keep(memory.frames[0, :count] if alone else memory.frames[:, :count], count)
             raise
         return
     target = Path(target)
     if target.suffix not in (".npy", *_HDF5):
         raise ValueError(f"out should end in .npy or .h5, got '{target.name}'.")
-    name = f"ring.{target.stem}.npy" if scratch else target.name
-    part = target.with_name(f".part.{name}")
-    try:
+    size = tuple(shape[1:] if alone else shape)
+    unfinished = Unfinished(target, key if rank == 0 else None)
+    with unfinished.held() if rank == 0 else nullcontext(), named(target):
         if rank == 0:
-            _allocate(part, shape[1:] if alone else shape, dtype)
+            unfinished.begin(size, dtype)
         wait()
-        store, _ = _open_file(part, len(shape) - 3, "result", writable=True)
-        assert isinstance(store, FileStore)
-        with closing(store):
-            yield store
+        with _open_part(unfinished.part, len(shape) - 3, unfinished) as store:
+            try:
+                yield store
+            except Diverged as stop:
+                wait()
+                count = (stop.step - 1) // every
+                kept = target.with_name(f"{target.stem}-first-{count}{target.suffix}")
+                if rank == 0:
+                    _shorten(unfinished.part, kept, shape, count, alone)
+                wait()
+                stop.keep(as_array(kept), count, kept)
+                raise
         wait()
-        if rank == 0 and not scratch:
-            replace(part, target)
-    except Diverged as stop:
-        count = (stop.step - 1) // every
-        if not scratch:
-            wait()
-            kept = target.with_name(f"{target.stem}-first-{count}{target.suffix}")
-            if rank == 0:
-                _shorten(part, kept, shape, count, alone)
-            wait()
-            stop.keep(as_array(kept), count, kept)
-        raise
-    finally:
         if rank == 0:
-            part.unlink(missing_ok=True)
+            replace(unfinished.part, target)
+
+
+@contextmanager
+def create_ring(
+    target: str | Path | None, shape: Sequence[int], dtype: torch.dtype, result: TrajectoryStore
+) -> Iterator[TrajectoryStore]:
+    """Room for the frames that are still read, beside the file of the `result`."""
+    if target is None:
+        yield MemoryStore(torch.empty(tuple(shape), dtype=dtype))
+        return
+    assert isinstance(result, FileStore) and result.unfinished is not None
+    ring = result.unfinished.ring
+    if not (result.unfinished.done and ring.is_file()):
+        _allocate(ring, shape, dtype)
+    with _open_part(ring, len(shape) - 3, result.unfinished) as store:
+        yield store
+
+
+@contextmanager
+def _open_part(part: Path, dims: int, unfinished: Unfinished) -> Iterator[FileStore]:
+    store, _ = _open_file(part, dims, "result", writable=True)
+    assert isinstance(store, FileStore)
+    store.unfinished = unfinished
+    unfinished.stores.append(store)
+    with closing(store):
+        yield store
+
+
+def found_in(store: TrajectoryStore) -> tuple[int, Tensor | None]:
+    """The steps that an interrupted rollout left in a store, and the frames to go on from."""
+    unfinished = getattr(store, "unfinished", None)
+    return (unfinished.done, unfinished.recent) if unfinished is not None else (0, None)
+
+
+def mark(store: TrajectoryStore, done: int, recent: Callable[[], Tensor] | None = None) -> None:
+    """Say that so many steps are in a store, and which frames the next one reads if not in it."""
+    if isinstance(store, FileStore) and store.unfinished is not None:
+        store.unfinished.mark(done, recent)
+
+
+class Unfinished:
+    """A file that is being written, and what is known for going on with it after a kill.
+
+    .part.NAME          the file under a temporary name
+    .part.NAME.ring.npy frames that are still read and not all kept
+    .part.NAME.state    the key, the steps that are done, and the frames to go on from
+    """
+
+    def __init__(self, target: Path, key: str | None) -> None:
+        self.target, self.key, self.done = target, key, 0
+        self.recent: Tensor | None = None
+        self.stores: list[FileStore] = []
+        self.part = target.with_name(f".part.{target.name}")
+        self.ring = target.with_name(f".part.{target.name}.ring.npy")
+        self.state = target.with_name(f".part.{target.name}.state")
+        self._marked = time.monotonic()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep others from the file; afterwards only what can be gone on with is left."""
+        lock = self.target.with_name(f".{self.target.name}.lock")
+        check_no_link(self.part, self.ring, self.state)
+        with hold_alone(lock, f"Another process is writing {self.target}"):
+            try:
+                yield
+            except KeyboardInterrupt as stop:
+                if self.key is None or not self.state.exists():
+                    self._clear()
+                elif not stop.args:
+                    stop.args = (
+                        f"stopped at step {self.done} and kept; the same command goes on.",
+                    )
+                raise
+            except BaseException:
+                self._clear()
+                raise
+            self._clear()
+
+    def begin(self, size: tuple[int, ...], dtype: torch.dtype) -> None:
+        """Find what was interrupted, or make the file anew."""
+        self._read_state()
+        if not (self.done and self.part.is_file() and _locate(self.part, None)[0] == size):
+            self.done, self.recent = 0, None
+            self._clear()
+            _allocate(self.part, size, dtype)
+
+    def mark(self, done: int, recent: Callable[[], Tensor] | None) -> None:
+        """Note every few seconds that so many steps are on the disk."""
+        if self.key is None or time.monotonic() - self._marked < _MARK_SECONDS:
+            return
+        for store in self.stores:
+            store.flush()
+        found: dict[str, Any] = {"key": np.array(self.key), "done": np.array(done)}
+        if recent is not None:
+            found["recent"] = recent().cpu().numpy()
+        with whole_file(self.state) as temporary, temporary.open("wb") as file:
+            np.savez(file, **found)
+        self._marked, self.done = time.monotonic(), done
+
+    def _read_state(self) -> None:
+        with suppress(OSError, ValueError, KeyError, BadZipFile), np.load(self.state) as found:
+            if self.key is not None and str(found["key"]) == self.key:
+                self.recent = torch.from_numpy(found["recent"]) if "recent" in found else None
+                self.done = int(found["done"])
+
+    def _clear(self) -> None:
+        for path in (self.part, self.ring, self.state):
+            path.unlink(missing_ok=True)
 
 
 def _shorten(part: Path, kept: Path, shape: Sequence[int], count: int, alone: bool) -> None:
@@ -294,6 +411,12 @@ def _allocate(path: Path, shape: Sequence[int], dtype: torch.dtype) -> None:
     """Make a file of the right size; what nobody writes takes no room on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     array_type = torch.empty(0, dtype=dtype).numpy().dtype
+    needed, free = math.prod(shape) * array_type.itemsize, shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise ValueError(
+            f"the frames need {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free on the disk. "
+            "Keep fewer with --every, or choose another place."
+        )
     if path.suffix == ".npy":
         np.lib.format.open_memmap(path, mode="w+", dtype=array_type, shape=tuple(shape))
         return
@@ -303,6 +426,7 @@ def _allocate(path: Path, shape: Sequence[int], dtype: torch.dtype) -> None:
     settings.set_layout(h5py.h5d.CONTIGUOUS)
     settings.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     settings.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    settings.set_obj_track_times(False)  # the same numbers are the same bytes
     with h5py.File(path, "w") as file:
         space = h5py.h5s.create_simple(tuple(shape))
         kind = h5py.h5t.py_create(array_type)

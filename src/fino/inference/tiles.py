@@ -19,7 +19,7 @@ from torch import Tensor
 from fino.grid import per_axis
 from fino.inference.boxes import Box, cells, crop, intersect
 from fino.inference.local import LocalStep, Past, local_network
-from fino.inference.store import MemoryStore, TrajectoryStore, read_frames
+from fino.inference.store import MemoryStore, TrajectoryStore, found_in, mark, read_frames
 from fino.shapes import Field, expect
 from fino.trust.guards import Diverged
 
@@ -151,6 +151,19 @@ class Timeline:
                 kept = crop(values, part, ((0, 0),) * len(box))
                 self.result.write(sample, (time + 1) // self.every - 1, place, kept)
 
+    @property
+    def done(self) -> int:
+        """The steps that an interrupted rollout left in the files."""
+        return found_in(self._kept)[0]
+
+    def mark(self, done: int) -> None:
+        """Say that so many steps are in the files."""
+        mark(self._kept, done)
+
+    @property
+    def _kept(self) -> TrajectoryStore:
+        return self.recent if self.result is None else self.result
+
 
 @dataclass(frozen=True)
 class Work:
@@ -184,7 +197,8 @@ def march(
     """
     domain, count = step.domain, plan.steps_per_halo
     samples = range(timeline.history.shape[0])
-    blocks = [range(start, min(start + count, steps)) for start in range(0, steps, count)]
+    begun = timeline.done
+    blocks = [range(start, min(start + count, steps)) for start in range(begun, steps, count)]
 
     def tiles(times: range) -> tuple[Box, ...]:
         box = box_at(times[-1]) if box_at else domain.whole
@@ -206,7 +220,8 @@ def march(
         for computed in until_divergence(march_block, times):
             done += computed
             if progress:
-                progress(done / (total * len(samples)))
+                progress((begun + (steps - begun) * done / (total * len(samples))) / steps)
+        timeline.mark(times.stop)
     return Work(total, steps * cells(domain.whole))
 
 
