@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[1]
 _GROUND = "ground"
 #: Rooms of both times, downstairs first.
 _ORDER = (
-    *(_GROUND, "metrics", "pde", "data", "model", "inference", "training", "evaluation"),
-    *("inspection", "report", "experiment", "recipe", "cli"),
+    *(_GROUND, "metrics", "pde", "data", "model", "trust", "export", "inference", "training"),
+    *("evaluation", "inspection", "report", "experiment", "recipe", "cli"),
 )
 #: Lines that a function may have to fit on a screen.
 _SCREEN = 40

@@ -208,6 +208,9 @@ def test_broken_runs_are_answered_in_one_line(make_run, tmp_path):
     (folder / "data.json").write_text(whole[:50])
     assert "data.json is damaged: it is not JSON." in refused(folder)
     (folder / "data.json").write_text("{}")
+    assert "data.json is damaged: Setting 'name' is missing." in refused(folder)
+    facts = {**json.loads(whole), "path": None}
+    (folder / "data.json").write_text(json.dumps(facts))
     assert "names no file" in refused(folder)
     (folder / "data.json").write_text(json.dumps({**json.loads(whole), "hash": "0" * 64}))
     assert "is not what" in refused(folder)
