@@ -160,10 +160,12 @@ def run_in_c(folder, model, history, steps, compiler, flags):
     program = describe(model)
     (folder / "model.h").write_text(c_header(program))
     (folder / "model.c").write_text(c_source(program, "model.h"))
-    (folder / "main.c").write_text(MAIN)
     sizes = ", ".join(f"n[{axis}]" for axis in range(3 - program.dims, 3))
-    defined = [f"-DSIZES={sizes}", f"-DFIELDS={model.channels}", f"-DHISTORY={model.history}"]
-    command = [compiler, *flags, *defined, "main.c", "model.c", "-lm", "-o", "main"]
+    known = (
+        f"#define SIZES {sizes}\nenum {{ FIELDS = {model.channels}, HISTORY = {model.history} }};"
+    )
+    (folder / "main.c").write_text(known + MAIN)
+    command = [compiler, *flags, "main.c", "model.c", "-lm", "-o", "main"]
     subprocess.run(command, cwd=folder, check=True)
     space = history.shape[2:]
     words = [str(n) for n in (*[1] * (3 - len(space)), *space, steps)]

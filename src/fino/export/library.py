@@ -58,7 +58,7 @@ def _describe_compiler(compiler: tuple[str, ...]) -> bytes:
 def library_path(program: Program, compiler: tuple[str, ...]) -> Path:
     """Where a program's library lies: in the cache, named by all that it is made from."""
     digest = hashlib.sha256()
-    for name in ("kernels.c", "c.py"):
+    for name in ("source/step.c.j2", "source/step.h.j2", "c.py"):
         digest.update((files("fino.export") / name).read_bytes())
     digest.update(_describe_compiler(compiler))
     digest.update(" ".join([*compiler, *_FLAGS]).encode())

@@ -45,6 +45,7 @@ __all__ = [
     "Operation",
     "Pool",
     "Program",
+    "Scalar",
     "Stencil",
     "Upsample",
     "describe",
