@@ -25,6 +25,7 @@ BENCHES: dict[str, tuple[str, str]] = {
     "conditions": ("lab.bench_conditions:conditions", "What parameters, forcing and masks bring."),
     "ranks": ("lab.bench_ranks:ranks", "The speedup of several processes and the cost of halos."),
     "speed": ("lab.bench_speed:speed", "Cost of a step of every model, as ratios."),
+    "engine": ("lab.bench_engine:engine", "Rollouts by compiled C against torch."),
     "train": ("lab.bench_train:train", "Error against CPU-seconds of training."),
     "generate": ("lab.bench_generate:generate", "Trajectories a second, time for 1 000."),
     "horizon": ("lab.bench_horizon:horizon", "Rollouts far past the end of training."),

@@ -20,6 +20,7 @@ def own_cache(cache_folder, monkeypatch):
 @pytest.fixture
 def quick(monkeypatch):
     """Less optimisation: what is compared are numbers, not speed."""
+    monkeypatch.setattr("fino.export.engine._found", {})
     monkeypatch.setattr("fino.export.library._FLAGS", ("-O1", "-march=native", "-shared", "-fPIC"))
 
 

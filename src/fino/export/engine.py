@@ -11,12 +11,12 @@ step on random numbers has to agree with torch.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,14 +25,20 @@ import torch
 from torch import Tensor
 
 from fino.export.check import TOLERANCE, random_start, worst_difference
-from fino.export.library import compile_library, find_compiler, library_path, load_library
+from fino.export.library import (
+    cache_folder,
+    compile_library,
+    find_compiler,
+    library_path,
+    load_library,
+)
 from fino.export.program import Program, describe
 from fino.given import Given
 from fino.model.emulator import Emulator
 from fino.settings import did_you_mean
 from fino.shapes import Field
 
-__all__ = ["CompiledStep", "choose_engine"]
+__all__ = ["CompiledStep", "choose_engine", "compile_step"]
 
 #: How steps can be computed.
 ENGINES = ("torch", "c")
@@ -121,14 +127,11 @@ def _address(tensor: Tensor | None) -> ctypes.c_void_p:
 
 def _in_memory(given: Given) -> Given:
     """As C reads it: float32, contiguous, and both ends of the step of what runs in time."""
-    ends = {
-        name: getattr(given, name)[:, :2]
-        for name in ("signals", "forcing")
-        if getattr(given, name) is not None
-    }
-    given = replace(given, **ends).to("cpu", torch.float32)
-    found = {name: value.contiguous() for name, value in given.beside.items()}
-    return replace(given, history=given.history.contiguous(), **found)
+    found = {"history": given.history, **given.beside}
+    for name in ("signals", "forcing"):
+        if name in found:
+            found[name] = found[name][:, :2]
+    return Given(**{k: u.to("cpu", torch.float32).contiguous() for k, u in found.items()})
 
 
 def choose_engine(
@@ -147,10 +150,10 @@ def choose_engine(
     if engine == "torch" or compiler is None or steps < _FEWEST_STEPS or not _is_plain(model):
         return model
     try:
-        program = describe(model)
+        program, path = _find_program(model, compiler)
     except ValueError:
         return model
-    path, space = library_path(program, compiler), tuple(space)
+    space = tuple(space)
     work = program.multiply_adds * prod(space) * batch * steps
     if not program.fits(space) or not (path.exists() or work > _WORTH_COMPILING):
         return model
@@ -202,20 +205,19 @@ def compile_step(model: Any) -> CompiledStep:
     """The compiled step of a model, from the cache or compiled now; it agrees with torch."""
     if isinstance(model, CompiledStep):
         return model
-    program = describe(model)
-    weight = next(model.network.parameters())
-    if weight.dtype != torch.float32:
-        raise ValueError(
-            f"The C engine computes in float32, and this model is {weight.dtype}. "
-            f"Use engine='torch', or model.float()."
-        )
     compiler = find_compiler()
     if compiler is None:
         raise ValueError(
             "No C compiler was found: neither $CC, cc, gcc nor clang. "
             "Install one, or use engine='torch'."
         )
-    path = library_path(program, compiler)
+    program, path = _find_program(model, compiler)
+    weight = next(model.network.parameters())
+    if weight.dtype != torch.float32:
+        raise ValueError(
+            f"The C engine computes in float32, and this model is {weight.dtype}. "
+            f"Use engine='torch', or model.float()."
+        )
     if not path.exists():
         compile_library(program, compiler, path)
     step = CompiledStep(model, program, load_library(path))
@@ -223,6 +225,28 @@ def compile_step(model: Any) -> CompiledStep:
         _check(step, path)
         _checked.add(path)
     return step
+
+
+#: The last programs and where their libraries lie, by all numbers of the model.
+_found: dict[bytes, tuple[Program, Path]] = {}
+_MOST_FOUND = 16
+
+
+def _find_program(model: Any, compiler: tuple[str, ...]) -> tuple[Program, Path]:
+    """The program of a model and the place of its library; rollouts one after another ask often."""
+    if not isinstance(model, Emulator):
+        describe(model)  # says what is wrong
+    numbers = hashlib.sha256(repr((model.settings, model.grid, compiler)).encode())
+    numbers.update(repr((type(model.network), model.network.settings, cache_folder())).encode())
+    for name, value in model.state_dict().items():
+        numbers.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+    key = numbers.digest()
+    if key not in _found:
+        program = describe(model)
+        while len(_found) >= _MOST_FOUND:
+            del _found[next(iter(_found))]
+        _found[key] = program, library_path(program, compiler)
+    return _found[key]
 
 
 #: Libraries that agreed with torch in this process.

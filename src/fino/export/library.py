@@ -27,7 +27,7 @@ from fino.durable import whole_file
 from fino.export.c import c_header, c_source
 from fino.export.program import Program
 
-__all__ = ["compile_library", "find_compiler", "library_path", "load_library"]
+__all__ = ["cache_folder", "compile_library", "find_compiler", "library_path", "load_library"]
 
 _FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
 
@@ -48,6 +48,13 @@ def find_compiler() -> tuple[str, ...] | None:
 
 
 @cache
+def _generator() -> bytes:
+    """The code that makes C of a program."""
+    names = ("source/step.c.j2", "source/step.h.j2", "c.py")
+    return b"".join((files("fino.export") / name).read_bytes() for name in names)
+
+
+@cache
 def _describe_compiler(compiler: tuple[str, ...]) -> bytes:
     """All that a compiler defines by itself: its version, and the instructions of this machine."""
     command = [*compiler, *_FLAGS[:2], "-dM", "-E", "-x", "c", os.devnull]
@@ -57,13 +64,11 @@ def _describe_compiler(compiler: tuple[str, ...]) -> bytes:
 
 def library_path(program: Program, compiler: tuple[str, ...]) -> Path:
     """Where a program's library lies: in the cache, named by all that it is made from."""
-    digest = hashlib.sha256()
-    for name in ("source/step.c.j2", "source/step.h.j2", "c.py"):
-        digest.update((files("fino.export") / name).read_bytes())
+    digest = hashlib.sha256(_generator())
     digest.update(_describe_compiler(compiler))
     digest.update(" ".join([*compiler, *_FLAGS]).encode())
     _add(digest, program)
-    return _cache_folder() / f"{program.name}-{digest.hexdigest()[:32]}.so"
+    return cache_folder() / f"{program.name}-{digest.hexdigest()[:32]}.so"
 
 
 def _add(digest: Any, value: Any) -> None:
@@ -82,7 +87,7 @@ def _add(digest: Any, value: Any) -> None:
         digest.update(repr(value).encode())
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     """$XDG_CACHE_HOME/fino, else ~/.cache/fino."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "fino"
