@@ -3,8 +3,9 @@
 import pytest
 
 import fino
-from fino.export.check import random_start
+from fino.export.check import random_start, relative_difference
 from fino.export.program import describe
+from fino.model.rollout import rollout
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +38,16 @@ def real_start():
         return history.repeat(1, 1, 1, *[times] * run.model.grid.dims)
 
     return start
+
+
+@pytest.fixture(scope="session")
+def allowed_difference():
+    """1e-5 of torch, or five times torch's own rounding where a model amplifies that further."""
+
+    def allowed(name, history, steps):
+        model = fino.pretrained(name)
+        exact = rollout(fino.pretrained(name).double(), history.double(), steps)
+        rounding = relative_difference(rollout(model, history, steps)[0], exact[0].float())
+        return max(1e-5, 5 * rounding)
+
+    return allowed

@@ -173,14 +173,14 @@ def run_in_c(folder, model, history, steps, compiler, flags):
         [folder / "main", *words], input=history.tobytes(), capture_output=True, check=True
     )
     assert done.stderr == b""
-    return np.frombuffer(done.stdout, dtype=np.float32).reshape(steps, *history.shape[1:])
+    return np.frombuffer(done.stdout, np.float32).reshape(steps, *history.shape[1:]).copy()
 
 
 @pytest.mark.slow
 @both_compilers
 @pytest.mark.parametrize("name", sorted(fino.PRETRAINED))
 def test_every_shipped_model_steps_alike_in_c_without_a_warning(
-    name, compiler, tmp_path, real_start
+    name, compiler, tmp_path, real_start, allowed_difference
 ):
     model = fino.pretrained(name)
     times = 1 if model.settings.coordinates else 2
@@ -188,7 +188,8 @@ def test_every_shipped_model_steps_alike_in_c_without_a_warning(
     expected = rollout(model, history, steps)
     flags = ("-O3", "-march=native", *STRICT)
     got = run_in_c(tmp_path, model, history[0].numpy(), steps, compiler, flags)
-    assert relative_difference(torch.from_numpy(got), expected[0]) < 1e-5
+    allowed = allowed_difference(name, history, steps)
+    assert relative_difference(torch.from_numpy(got), expected[0]) < allowed
 
 
 @pytest.mark.slow

@@ -60,6 +60,8 @@ def random_model(
     for key, value in model.state_dict().items():
         if key.endswith("std"):
             value.uniform_(0.5, 1.5)
+        elif key.endswith(("theta_low", "theta_high")):  # positive: some are scaled by logarithm
+            value.fill_(0.5 if key.endswith("low") else 1.5)
         elif not key.startswith("network"):
             value.uniform_(-0.3, 0.3)
         elif ".film." in key or ".embed." in key:
