@@ -199,7 +199,7 @@ def test_the_verb_takes_parameters_and_the_page_shows_them(tmp_path: Path, capsy
     assert (tmp_path / "pictures" / "time-steps-nu.png").is_file()
     with pytest.raises(ValueError, match=r"should be NAME=NUMBER, such as nu=0\.03, got 'nu'"):
         inspect_verb(tmp_path / "model", parameters=("nu",))
-    page = write_inspection(fino.inspect(model), tmp_path / "inspection") / "section.html"
+    page = write_inspection(fino.inspect(model), tmp_path / "inspection") / "section.json"
     assert "The learned Δt of every block over the trained range" in page.read_text()
 
 

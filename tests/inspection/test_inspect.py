@@ -157,13 +157,15 @@ def test_an_inspection_leaves_numbers_pictures_and_a_section(line, tmp_path: Pat
     folder = write_inspection(found, tmp_path / "inspection")
     names = {path.name for path in folder.iterdir()}
     pictures = {f"{name}.png" for name in ("stencils", "gates", "bound", "waves")}
-    assert names == {*pictures, "inspection.json", "section.html"}
+    assert names == {*pictures, "inspection.json", "section.json"}
     assert json.loads((folder / "inspection.json").read_text())["model"] == "fino"
     section = inspection_section(tmp_path)
     assert section is not None
-    assert section.count("<svg") == 4
-    assert "Proposition 1" in section
-    assert "http-equiv" not in section
+    assert [p["address"][:22] for p in section["pictures"]] == ["data:image/png;base64,"] * 4
+    assert "Proposition 1" in str(section["sections"])
+    (folder / "section.json").write_text("{}")
+    with pytest.raises(ValueError, match="its section cannot be read"):
+        inspection_section(tmp_path)
 
 
 def test_a_place_where_nothing_is_gets_one_line(tmp_path: Path) -> None:

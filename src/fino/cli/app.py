@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 import fino
+from fino.cli.console import printable
 from fino.durable import explain
 
 __all__ = ["app", "main", "run_app"]
@@ -148,7 +149,7 @@ def _is_lack_of_memory(error: Exception) -> bool:
 
 def _end(name: str, message: str, code: int) -> NoReturn:
     """One line in one piece, so that processes that end together do not mix theirs."""
-    sys.stderr.write(f"{name}: {' '.join(message.split())}\n")
+    sys.stderr.write(f"{name}: {printable(' '.join(message.split()))}\n")
     sys.exit(code)
 
 

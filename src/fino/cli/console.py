@@ -6,6 +6,7 @@ Bars go to standard error, so that standard output stays clean for `--json`.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,14 +21,30 @@ if TYPE_CHECKING:
     from fino.report.tables import Table
     from fino.training.loop import Happened
 
-__all__ = ["progress", "say", "say_json", "show_table", "table", "training_bar", "training_bars"]
+__all__ = [
+    "printable",
+    "progress",
+    "say",
+    "say_json",
+    "show_table",
+    "table",
+    "training_bar",
+    "training_bars",
+]
 
 
-def say(text: str = "") -> None:
-    """One line to the reader; [bold] and friends work."""
+def say(text: str = "", *, bold: str = "") -> None:
+    """One line to the reader, after some words in bold; texts are printed as they are."""
     from rich.console import Console
+    from rich.text import Text
 
-    Console(highlight=False, soft_wrap=True).print(text)
+    line = Text(printable(bold), style="bold") + Text(printable(text))
+    Console(highlight=False, soft_wrap=True).print(line)
+
+
+def printable(text: str) -> str:
+    """A text whose control characters, which a terminal would act on, are spelt out."""
+    return re.sub(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]", lambda found: ascii(found[0])[1:-1], text)
 
 
 def say_json(content: Any) -> None:
@@ -39,18 +56,22 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     """A table; the first column is text, the others are numbers and stand to the right."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    grid = Table(title=title, title_justify="left", title_style="bold")
+    grid = Table(title=Text(printable(title)), title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
-        grid.add_column(column, justify="right" if i else "left")
+        grid.add_column(Text(printable(column)), justify="right" if i else "left")
     for row in rows:
-        grid.add_row(*(str(cell) for cell in row))
-    Console().print(grid)
+        grid.add_row(*(cell if isinstance(cell, Text) else printable(str(cell)) for cell in row))
+    Console(markup=False).print(grid)
 
 
 def show_table(one: Table) -> None:
     """A table of results with its notes; the best is in bold."""
-    rows = [[f"[bold]{c.text}[/bold]" if c.best else c.text for c in row] for row in one.rows]
+    from rich.text import Text
+
+    style = {True: "bold", False: ""}
+    rows = [[Text(printable(c.text), style[c.best]) for c in row] for row in one.rows]
     table(one.title, one.columns, rows)
     for note in one.notes:
         say(f"  {note}")
@@ -63,7 +84,7 @@ def progress(what: str, quiet: bool = False) -> Iterator[Callable[[float], None]
     from rich.progress import TimeRemainingColumn as TimeLeft
 
     percent, dot, left = (TextColumn(t) for t in ("{task.percentage:>3.0f} %", "·", "left"))
-    told = TextColumn("{task.description}")
+    told = TextColumn("{task.description}", markup=False)
     with _bars(
         quiet, told, BarColumn(), percent, TimeElapsedColumn(), dot, TimeLeft(), left
     ) as bar:
@@ -125,7 +146,7 @@ def training_bars(runs: dict[str, Path], quiet: bool = False) -> Iterator[Callab
 def _training_bars(quiet: bool) -> Progress:
     from rich.progress import BarColumn, TextColumn
 
-    words = TextColumn("{task.percentage:>3.0f} % {task.description}")
+    words = TextColumn("{task.percentage:>3.0f} % {task.description}", markup=False)
     return _bars(quiet, BarColumn(bar_width=24), words)
 
 

@@ -90,10 +90,8 @@ def data_table(data: Path | None, options: FileOptions | None) -> dict[str, Any]
 
 def tell_data(data: Dataset, parts: bool = True) -> None:
     """What was guessed of a file, and how its samples are divided, before anything is done."""
-    from rich.markup import escape
-
     for guess in data.card.guesses:
-        say(f"  Guessed: {escape(guess)}")
+        say(f"  Guessed: {guess}")
     if parts:
         say(f"  Parts: {data.split.describe()}")
 

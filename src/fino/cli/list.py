@@ -50,7 +50,7 @@ def show(kind: Kind | None = None, *, json: bool = False) -> None:
                 f"Reach in cells; inf: the whole field."
             )
         else:
-            say(f"[bold]{name.capitalize()}[/bold]")
+            say(bold=name.capitalize())
         lines = [f"  {row['name']:<{_WIDTH}}{_title(row)}" for row in rows]
         say("\n".join(lines or ["  none yet"]))
         if name == "models" and not costs:

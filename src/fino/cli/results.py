@@ -65,7 +65,7 @@ def evaluate(
     found = find_run(found, data, **options_of(options))
     found.check()
     if data is not None and not json:
-        say(f"[bold]{found.data.card.title or found.data.card.name}[/bold] from {data}")
+        say(f" from {data}", bold=found.data.card.title or found.data.card.name)
         tell_data(found.data, parts=part not in (None, "all"))
     with progress("scoring", quiet=json) as show:
         scores = score(
@@ -246,9 +246,9 @@ def inspect(
         say_json(inspection_json(found))
         return
     for section in inspection_sections(found):
-        say(f"[bold]{section.title}[/bold]")
+        say(bold=section.title)
         for line in section.lines:
-            say(line.replace("[", "\\["))
+            say(line)
         for part in section.tables:
             show_table(part)
         say()

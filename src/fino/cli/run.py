@@ -111,7 +111,7 @@ def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
 
     if not json:
         steps, left = experiment.preview()
-        say(f"[bold]{experiment.recipe.title or experiment.recipe.name}[/bold]")
+        say(bold=experiment.recipe.title or experiment.recipe.name)
         choice = experiment.cases[0].data
         if choice.file is not None:
             tell_data(open_data(choice, Path(choice.file), experiment.ledger.files))
@@ -126,7 +126,7 @@ def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
         for outcome in carry_out(experiment, partial(_watch, quiet=json)):
             outcomes.append(outcome)
             if not json and not outcome.skipped:
-                say(f"  [green]✓[/green] {outcome.step.title}, {outcome.seconds:.1f} s")
+                say(f"  ✓ {outcome.step.title}, {outcome.seconds:.1f} s")
     except KeyboardInterrupt:
         print("fino: stopped, what is done is saved. The same command goes on.", file=sys.stderr)
         sys.exit(130)
@@ -167,7 +167,7 @@ def _tell_results(experiment: Experiment, outcomes: list[Outcome], json: bool) -
             say(describe_verdict(found))
     lines = [f"fino inspect {runs[0]}"]
     lines += [f"fino compare {experiment.folder}/*/scores.json"] if len(runs) > 1 else []
-    say(f"\nOpen [bold]{experiment.pages[0]}[/bold] in a browser. Then:")
+    say(f"\nOpen {experiment.pages[0]} in a browser. Then:")
     for line in [*lines, "fino list recipes", "fino run --data YOUR-FILE.h5"]:
         say(f"  {line}")
 

@@ -89,7 +89,7 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
     model = build(case.model, data, **{"seed": case.seed, **case.build})
     settings = choose_settings(TrainingSettings(**case.train), model, data)
     if not quiet:
-        say(f"[bold]{data.card.title or data.card.name}[/bold] from {case.data.file}")
+        say(f" from {case.data.file}", bold=data.card.title or data.card.name)
         tell_data(data)
         for line in describe_plan(settings, model, data):
             say(f"  {line}")

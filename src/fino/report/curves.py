@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fino.evaluation.compare import Comparison
-from fino.report.look import INK, color_of, line_style, plotted
+from fino.report.look import INK, color_of, line_style, plotted, short
 
 __all__ = [
     "SweepPoint",
@@ -53,7 +53,7 @@ def error_over_time(
         for place, (name, values) in enumerate(series.items()):
             y = np.array(values, dtype=float)
             y[y <= 0] = np.nan
-            axes.plot(times, y, label=name, **line_style(place))
+            axes.plot(times, y, label=short(name), **line_style(place))
         return figure
 
 
@@ -66,7 +66,7 @@ def error_over_parameter(
     """The error of each trajectory against a parameter of it; the trained range is shaded."""
     x, y = np.array(values, dtype=float), np.array(errors, dtype=float)
     outside = np.zeros(len(x), dtype=bool) if trained is None else is_outside(x, trained)
-    labels = {"xlabel": name, "ylabel": "nRMSE", "xscale": scale_of(values), "yscale": "log"}
+    labels = {"xlabel": short(name), "ylabel": "nRMSE", "xscale": scale_of(values), "yscale": "log"}
     with plotted(6.4, 3.9, "best" if outside.any() else None, **labels) as (figure, axes):
         if trained is not None:
             axes.axvspan(*trained, color=color_of(0), alpha=0.1, linewidth=0)
@@ -102,7 +102,7 @@ def spectra(wavenumbers: Sequence[int], series: Mapping[str, Sequence[float]]) -
         for name, values in series.items():
             energy = np.array(values, dtype=float)
             energy[energy <= 0] = np.nan
-            axes.plot(k, energy, label=name, **styles.get(name, line_style(0)))
+            axes.plot(k, energy, label=short(name), **styles.get(name, line_style(0)))
         axes.set_xscale("symlog", linthresh=1.0, linscale=0.35)
         ticks = [t for t in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if t <= k.max()]
         axes.set_xticks(ticks, [str(t) for t in ticks])
@@ -171,7 +171,7 @@ def pareto(rows: Sequence[Mapping[str, Any]], labels: tuple[str, str]) -> Figure
             spread = row.get("spread") or None
             axes.errorbar(*at, yerr=spread, fmt="o", color=color_of(place), markersize=7)
             beside: dict[str, Any] = {"xytext": (8, 5), "textcoords": "offset points"}
-            axes.annotate(row["name"], at, fontsize=9, **beside)
+            axes.annotate(short(row["name"]), at, fontsize=9, **beside)
         axes.margins(0.18)
         return figure
 
@@ -222,7 +222,7 @@ def error_over_setting(setting: str, series: Mapping[str, Sequence[SweepPoint]])
             at = [float(v) if numeric else float(values.index(v)) for v in alike]
             means = [float(np.mean([p.error for p in found])) for found in alike.values()]
             style: dict[str, Any] = {"color": color_of(place)}
-            axes.plot(at, means, label=name, **line_style(place))
+            axes.plot(at, means, label=short(name), **line_style(place))
             for x, found in zip(at, alike.values(), strict=True):
                 axes.plot([x] * len(found), [p.error for p in found], "o", markersize=6, **style)
                 low, high = found[0].low, found[0].high

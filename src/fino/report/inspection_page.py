@@ -2,20 +2,21 @@
 
 RUN/inspection/inspection.json   the numbers
 RUN/inspection/*.png             the pictures
-RUN/inspection/section.html      both, as a part of a page
+RUN/inspection/section.json      the sentences and tables, for the run's page
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fino.durable import plain
 from fino.inspection.amplification import Amplification
 from fino.inspection.inspect import Inspection
 from fino.inspection.layers import GateReport, LayerReport, StrongStencil
@@ -31,7 +32,7 @@ from fino.report.inspection_words import (
     strongest_stencils,
     verdict,
 )
-from fino.report.look import ERROR_MAP, INK, color_of, drawn, line_style, plotted
+from fino.report.look import ERROR_MAP, INK, as_file_name, color_of, drawn, line_style, plotted
 
 __all__ = ["inspection_section", "write_figures", "write_inspection"]
 
@@ -60,26 +61,42 @@ def write_inspection(found: Inspection, folder: str | Path) -> Path:
     """Write numbers, pictures and the section into a folder."""
     folder, figures = Path(folder), _draw(found)
     _save(figures, folder)
-    text = json.dumps(inspection_json(found), indent=1, ensure_ascii=False)
-    (folder / "inspection.json").write_text(text + "\n", encoding="utf-8")
-    pictures = []
-    for name, figure in figures.items():
-        whole = f"inspection-{name}"
-        svg = Markup(look.inline(figure, whole))
-        caption = next(said for part, said in _CAPTIONS.items() if name.startswith(part))
-        pictures.append({"name": whole, "caption": caption, "svg": svg})
-    template = look.template("inspection.html.j2")
-    section = template.render(sections=inspection_sections(found)[1:], pictures=pictures)
-    (folder / "section.html").write_text(section, encoding="utf-8")
+    captions = {
+        name: next(said for part, said in _CAPTIONS.items() if name.startswith(part))
+        for name in figures
+    }
+    section = {"sections": plain(inspection_sections(found)[1:]), "pictures": captions}
+    for name, content in (("inspection", inspection_json(found)), ("section", section)):
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     return folder
 
 
-def inspection_section(run: str | Path | None) -> Markup | None:
-    """The section that `fino inspect RUN` left in a run, None if it left none."""
-    if run is None:
+def inspection_section(run: str | Path | None) -> dict[str, Any] | None:
+    """What `fino inspect RUN` left in a run for its page, None if it left nothing."""
+    folder = None if run is None else Path(run) / "inspection"
+    if folder is None or not (folder / "section.json").is_file():
         return None
-    path = Path(run) / "inspection" / "section.html"
-    return Markup(path.read_text(encoding="utf-8")) if path.is_file() else None
+    try:
+        content = json.loads((folder / "section.json").read_text(encoding="utf-8"))
+        pictures = [
+            {
+                "name": f"inspection-{as_file_name(name)}",
+                "caption": caption,
+                "address": _address(folder / f"{as_file_name(name)}.png"),
+            }
+            for name, caption in content["pictures"].items()
+        ]
+        return {"sections": content["sections"], "pictures": pictures}
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        raise ValueError(
+            f"{folder} is damaged: its section cannot be read. Run `fino inspect {run}` again."
+        ) from None
+
+
+def _address(picture: Path) -> str:
+    """A PNG file as a data address."""
+    return "data:image/png;base64," + base64.b64encode(picture.read_bytes()).decode()
 
 
 def _save(figures: dict[str, Figure], folder: Path) -> list[Path]:
@@ -92,7 +109,9 @@ def _draw(found: Inspection) -> dict[str, Figure]:
     if found.layers:
         figures["stencils"] = _draw_stencils(found.layers)
     for name, over in found.time_steps_over.items():
-        figures[f"time-steps-{name}"] = _draw_time_steps(name, over, found.theta.values[name])
+        figures[as_file_name(f"time-steps-{name}", figures)] = _draw_time_steps(
+            name, over, found.theta.values[name]
+        )
     if found.gates:
         figures["gates"] = _draw_gates(found.gates)
     if stable is not None:

@@ -7,16 +7,21 @@ and light on dark.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import math
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
@@ -25,6 +30,7 @@ __all__ = [
     "ERROR_MAP",
     "FIELD_MAP",
     "INK",
+    "as_file_name",
     "color_of",
     "dashes_of",
     "drawn",
@@ -32,8 +38,9 @@ __all__ = [
     "line_style",
     "logarithmic",
     "plotted",
+    "render_page",
     "save",
-    "template",
+    "short",
 ]
 
 FIELD_MAP = "viridis"
@@ -74,13 +81,22 @@ _STYLE: dict[Any, Any] = {
     "axes.formatter.limits": (-3, 4),
     "axes.unicode_minus": True,
     "svg.fonttype": "path",
+    "text.parse_math": False,  # a name such as "$u" is a name
 }
+
+
+@contextmanager
+def _styled(more: dict[Any, Any] | None = None) -> Iterator[None]:
+    """The house's look; letters that the font lacks are drawn as boxes, without a warning."""
+    with mpl.rc_context({**_STYLE, **(more or {})}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
 
 
 @contextmanager
 def drawn(width: float, height: float) -> Iterator[Figure]:
     """An empty figure in the house's look; nothing outside of it is changed."""
-    with mpl.rc_context(_STYLE):
+    with _styled():
         yield Figure(figsize=(width, height))
 
 
@@ -141,7 +157,7 @@ def save(figure: Figure, path: str | Path) -> Path:
         path.write_text(_svg(figure, path.stem), encoding="utf-8")
     else:
         _lay_out(figure)
-        with mpl.rc_context(_STYLE):
+        with _styled():
             figure.savefig(path, dpi=160, facecolor="white", metadata={"Software": None})
     return path
 
@@ -154,6 +170,8 @@ def inline(figure: Figure | str, name: str) -> str:
     svg = figure if isinstance(figure, str) else _svg(figure, name)
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     svg = svg.replace(_MODEL.lower(), "var(--model)").replace(_COLORS[0].lower(), "var(--second)")
+    # A page has one style of its own, which says the same.
+    svg = re.sub(r"<style type=\"text/css\">.*?</style>", "", svg, count=1, flags=re.DOTALL)
     # The page scales the figure: no fixed size, and names of parts that no other figure has.
     for side in ("width", "height"):
         svg = re.sub(rf'(<svg\b[^>]*?) {side}="[^"]*"', r"\1", svg, count=1)
@@ -162,8 +180,16 @@ def inline(figure: Figure | str, name: str) -> str:
     return svg
 
 
-def template(name: str) -> Template:
-    """A template of a page, by its file's name; what is put into it cannot become markup."""
+def render_page(name: str, **content: Any) -> str:
+    """A page of a template; what is put into it cannot become markup.
+
+    Its content policy allows the page's own style and script alone, by their hashes, and loads
+    nothing.  Styles of single elements cannot run or load anything, and figures need them.
+    """
+    folder = Path(__file__).parent / "templates"
+    style, script = (
+        (folder / file).read_text(encoding="utf-8") for file in ("report.css", "player.js")
+    )
     environment = Environment(
         loader=PackageLoader("fino.report"),
         autoescape=select_autoescape(["html.j2"]),
@@ -171,14 +197,37 @@ def template(name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name)
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src-elem {_hash(style)}; "
+        "style-src-attr 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    own = {"style": Markup(style), "script": Markup(script), "policy": policy}
+    return environment.get_template(name).render(**own, **content)
+
+
+def _hash(text: str) -> str:
+    """A text as a content policy names it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def short(text: str, most: int = 48) -> str:
+    """A text from a file as a label: one line, not too long."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def as_file_name(text: str, taken: Container[str] = ()) -> str:
+    """A text from a file as the name of a file and of an element: letters, digits, '.', '-'."""
+    name = re.sub(r"[^\w.-]+", "-", text)[:60].strip("-.") or "unnamed"
+    others = (f"{name}-{number}" for number in count(2))
+    return next(found for found in chain([name], others) if found not in taken)
 
 
 def _svg(figure: Figure, name: str) -> str:
     """The figure as SVG without a background or a date: the same numbers give the same bytes."""
     _lay_out(figure)
     buffer = io.StringIO()
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
+    with _styled({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", dpi=160, transparent=True, metadata={"Date": None})
     return re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.DOTALL)
 
@@ -186,7 +235,7 @@ def _svg(figure: Figure, name: str) -> str:
 def _lay_out(figure: Figure) -> None:
     """Find the layout once: it takes longer than drawing, and every saving would find it again."""
     if figure.get_layout_engine() is not None and not getattr(figure, "_is_laid_out", False):
-        with mpl.rc_context(_STYLE):
+        with _styled():
             figure.draw_without_rendering()
             figure.set_layout_engine("none")
         figure._is_laid_out = True  # type: ignore[attr-defined]

@@ -181,9 +181,10 @@ def player_content(scene: Scene, channel: int = 0) -> dict[str, Any]:
         width = scene.picture(scene.truth[0, channel]).shape[1]
         frames = max(2, min(_PLAYED, _WIDEST // width))
     picked = scene.moments(frames)
+    facts: dict[str, Any] = {"times": [f"{scene.times[i]:.4g}" for i in picked], "lines": None}
     content: dict[str, Any] = {
+        "facts": facts,
         "kind": "lines" if is_line else "maps",
-        "times": [f"{scene.times[i]:.4g}" for i in picked],
         "label": scene.label(channel),
         "low": f"{low:.3g}",
         "high": f"{high:.3g}",
@@ -194,7 +195,7 @@ def player_content(scene: Scene, channel: int = 0) -> dict[str, Any]:
     panels = dict(zip(("truth", "prediction", "error"), scene.panels(channel), strict=True))
     if is_line:
         ends = {"error": (-worst, worst)}
-        content["lines"] = {
+        facts["lines"] = {
             name: _heights(panel.values[picked], *ends.get(name, (low, high)))
             for name, panel in panels.items()
         }

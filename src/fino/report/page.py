@@ -81,14 +81,17 @@ def report(
     comparison = _comparison(scores, others)
     pictures = [*more, *_pictures(run, scene, scores, others, comparison)]
     folder = page.parent / "figures"
-    drawings = []
+    drawings: dict[str, dict[str, Any]] = {}
     for i, picture in enumerate(pictures):
-        look.save(picture.figure, folder / f"{picture.name}.png")
-        svg = look.save(picture.figure, folder / f"{picture.name}.svg").read_text(encoding="utf-8")
-        shown = {"name": picture.name, "title": picture.title, "caption": picture.caption}
-        drawings.append({**shown, "svg": Markup(look.inline(svg, picture.name))})
+        name = look.as_file_name(picture.name, drawings)
+        look.save(picture.figure, folder / f"{name}.png")
+        svg = look.save(picture.figure, folder / f"{name}.svg").read_text(encoding="utf-8")
+        shown = {"name": name, "title": picture.title, "caption": picture.caption}
+        drawings[name] = {**shown, "svg": Markup(look.inline(svg, name))}
         show(0.3 + 0.6 * (i + 1) / len(pictures))
-    page.write_text(_html(run, scene, scores, comparison, drawings, page), encoding="utf-8")
+    page.write_text(
+        _html(run, scene, scores, comparison, list(drawings.values()), page), encoding="utf-8"
+    )
     written = {"page": str(page), "figures": str(folder)}
     if movie is not None:
         written["movie"] = str(write_movie(scene, movie))
@@ -242,7 +245,8 @@ def _html(
     if comparison is not None:
         errors = tables.comparison(comparison, costs=False, intervals=False)
         rivals = [errors, tables.costs(comparison)]
-    return look.template("report.html.j2").render(
+    return look.render_page(
+        "report.html.j2",
         title=f"{run.model_name} on {card.title or card.name}",
         scores=scores,
         verdict=describe_verdict(scores),

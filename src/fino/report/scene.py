@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fino.grid import Grid
-from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
+from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn, short
 
 __all__ = ["Scene", "color_limits", "draw_fields", "draw_lines", "draw_row", "draw_space_time"]
 
@@ -78,8 +78,9 @@ class Scene:
 
     def label(self, channel: int) -> str:
         """A field's name with its unit, for an axis."""
-        unit = self.units[channel] if self.units else ""
-        return f"{self.fields[channel]} ({unit})" if unit not in ("", "1") else self.fields[channel]
+        unit = short(self.units[channel], 16) if self.units else ""
+        name = short(self.fields[channel], 32)
+        return f"{name} ({unit})" if unit not in ("", "1") else name
 
     def picture(self, values: np.ndarray) -> np.ndarray:
         """A plane (x, y) as rows of pixels from the top: y upwards, or north."""
@@ -123,7 +124,7 @@ class Scene:
         error = {"cmap": ERROR_MAP, "vmin": -worst, "vmax": worst}
         return [
             Panel("truth", self.truth[:, channel], own, label),
-            Panel(self.model, self.prediction[:, channel], own, label),
+            Panel(short(self.model, 32), self.prediction[:, channel], own, label),
             Panel("error", self.error[:, channel], error, f"error of {label}"),
         ]
 
@@ -260,7 +261,9 @@ def draw_lines(
     axes[0, 0].set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
     axes[1, 0].set(ylim=(-worst, worst), ylabel="error")
     axes[0, 0].set_xlim(*sorted(scene.grid.extent[0]))
-    figure.legend(lines[0][:2], ["truth", scene.model], loc="outside upper right", ncols=2)
+    figure.legend(
+        lines[0][:2], ["truth", short(scene.model, 32)], loc="outside upper right", ncols=2
+    )
     return lines
 
 

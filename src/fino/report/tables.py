@@ -22,7 +22,13 @@ __all__ = ["Cell", "Table", "comparison", "costs", "rendered", "table_of"]
 #: Columns of a comparison unless told otherwise.
 METRICS_SHOWN = ("rmse", "nrmse", "max_error", "crmse")
 _FORMATS = ("text", "markdown", "csv", "latex", "json")
-_TEX = str.maketrans({"_": r"\_", "%": r"\%", "±": r"$\pm$", "†": r"$\dagger$", "–": "--"})
+_TEX = str.maketrans(
+    {
+        **{letter: f"\\{letter}" for letter in "_%&#${}"},
+        **{"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "\n": " "},
+        **{"±": r"$\pm$", "†": r"$\dagger$", "–": "--"},
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -64,16 +70,21 @@ class Table:
     def latex(self) -> str:
         """A `tabular` with booktabs rules."""
         lines = [
-            f"% {self.title}",
+            f"% {' '.join(self.title.split())}",
             rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
             r"\toprule",
             " & ".join(column.translate(_TEX) for column in self.columns) + r" \\",
             r"\midrule",
         ]
         for row in self.rows:
-            cells = [rf"\textbf{{{c.text}}}" if c.best else c.text for c in row]
-            lines.append(" & ".join(cells).translate(_TEX) + r" \\")
-        lines += [r"\bottomrule", r"\end{tabular}", *[f"% {note}" for note in self.notes]]
+            texts = [(cell.text.translate(_TEX), cell.best) for cell in row]
+            cells = [rf"\textbf{{{text}}}" if best else text for text, best in texts]
+            lines.append(" & ".join(cells) + r" \\")
+        lines += [
+            r"\bottomrule",
+            r"\end{tabular}",
+            *[f"% {' '.join(n.split())}" for n in self.notes],
+        ]
         return "\n".join(lines) + "\n"
 
     def content(self) -> dict[str, Any]:

@@ -306,7 +306,9 @@ def _generate_command(card: Card, path: str) -> str:
 def train_command(path: str, model: dict[str, Any], run: Path) -> str:
     """`fino train`, with every setting that is not a default."""
     name, emulator, training = model["name"], model["emulator"], model.get("training", {})
-    usual = MODELS[name](dims=1, inputs=1, outputs=1).settings.model_dump(mode="json")
+    usual: dict[str, Any] = {}
+    if name in MODELS:  # a model of one's own may be unknown here
+        usual = MODELS[name](dims=1, inputs=1, outputs=1).settings.model_dump(mode="json")
     network = {n: v for n, v in model["network"].items() if n not in _FROM_DATA}
     own = {f"model.{n}": v for n, v in network.items() if n == "levels" or usual.get(n) != v}
     own |= {f"model.{n}": emulator[n] for n in _FROM_MODEL}
