@@ -162,7 +162,10 @@ def test_movies_of_another_kind_are_refused(tmp_path, monkeypatch):
 def test_the_player_takes_lines_as_numbers_and_planes_as_strips():
     lines = player_content(scene())
     assert lines["kind"] == "lines"
-    assert len(lines["lines"]["truth"]) == 5 and len(lines["lines"]["truth"][0]) == 24
+    assert (
+        len(lines["facts"]["lines"]["truth"]) == 5
+        and len(lines["facts"]["lines"]["truth"][0]) == 24
+    )
     maps = player_content(scene((8, 12)))
     assert maps["kind"] == "maps"
     assert all(strip.startswith("data:image/png;base64,") for strip in maps["strips"].values())
