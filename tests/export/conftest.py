@@ -42,12 +42,16 @@ def real_start():
 
 @pytest.fixture(scope="session")
 def allowed_difference():
-    """1e-5 of torch, or five times torch's own rounding where a model amplifies that further."""
+    """1e-5 of torch, or ten times torch's own rounding where a model amplifies that further.
+
+    Rounding of one trajectory is one draw: torch's own, against float64, scatters fivefold from
+    sample to sample of compressible-1d, and that of C is 1.4 times as large on average.
+    """
 
     def allowed(name, history, steps):
         model = fino.pretrained(name)
         exact = rollout(fino.pretrained(name).double(), history.double(), steps)
         rounding = relative_difference(rollout(model, history, steps)[0], exact[0].float())
-        return max(1e-5, 5 * rounding)
+        return max(1e-5, 10 * rounding)
 
     return allowed
