@@ -13,7 +13,7 @@ model takes those of the whole domain.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fino.shapes import Field, Trajectory
@@ -41,6 +41,8 @@ class Given:
     known        (b, k, *space)      fields that are constant in time
     forcing      (b, T, f, *space)   fields known in advance, from the newest frame's time on
     mask         (b, 1, *space)      one in the cells that are part of the domain, else zero
+    pace                             frames that one step passes; a model that was trained on
+                                     several steps goes there in as few as it can
     """
 
     history: Trajectory
@@ -50,6 +52,7 @@ class Given:
     known: Tensor | None = None
     forcing: Tensor | None = None
     mask: Tensor | None = None
+    pace: int = 1
 
     @classmethod
     def of(cls, thing: Any) -> Given:
@@ -71,10 +74,8 @@ class Given:
     @property
     def beside(self) -> dict[str, Tensor]:
         """What is given beside the history, by name."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: value for name, value in found.items() if value is not None and name != "history"
-        }
+        found = {name: getattr(self, name) for name in ("positions", *_IN_BATCH[1:])}
+        return {name: value for name, value in found.items() if value is not None}
 
     def last(self, frames: int) -> Given:
         """Only the newest frames of the history."""
@@ -100,8 +101,12 @@ class Given:
         return self._each(_IN_TIME, lambda u: u[:, :2])
 
     def at(self, step: int) -> Given:
-        """The same when `step` more frames will have passed: what runs in time begins later."""
-        return self._each(_IN_TIME, lambda u: u[:, step:])
+        """The same when `step` more steps will have passed: what runs in time begins later."""
+        return self._each(_IN_TIME, lambda u: u[:, step * self.pace :])
+
+    def every(self, stride: int) -> Given:
+        """What runs in time at every so many of its frames only."""
+        return self._each(_IN_TIME, lambda u: u[:, ::stride]) if stride > 1 else self
 
     def step(self, frame: Field) -> Given:
         """One step later: the oldest frame leaves and `frame` (b, c, *space) enters."""
@@ -125,7 +130,8 @@ class Given:
 
         first = givens[0]
         names = [n for n in _IN_BATCH if getattr(first, n) is not None]
-        return replace(first, **{n: torch.cat([getattr(g, n) for g in givens]) for n in names})
+        joined: dict[str, Any] = {n: torch.cat([getattr(g, n) for g in givens]) for n in names}
+        return replace(first, **joined)
 
     def detach(self) -> Given:
         """Without a gradient to what came before."""
@@ -134,5 +140,5 @@ class Given:
     def _each(self, names: Sequence[str], change: Callable[[Tensor], Tensor]) -> Given:
         """Some of the tensors changed alike, where they are there."""
         there = {name: getattr(self, name) for name in names}
-        found = {name: change(value) for name, value in there.items() if value is not None}
+        found: dict[str, Any] = {n: change(u) for n, u in there.items() if u is not None}
         return replace(self, **found) if found else self

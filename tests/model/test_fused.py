@@ -44,6 +44,31 @@ def test_values_and_gradients_equal_the_plain_block(dims, boundary, activation, 
         torch.testing.assert_close(mine, reference, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("dt", ["learn", "fixed"])
+@pytest.mark.parametrize(("dims", "boundary"), [(1, "periodic"), (1, "reflect"), (2, "neumann")])
+def test_parameters_modulate_the_fused_block_as_the_plain_one(dims, boundary, dt):
+    """Values, gradients of the field, the weights and θ, and Hessians over all of them."""
+    torch.manual_seed(0)
+    shape = {"dims": dims, "inputs": 1, "outputs": 1, "width": 3, "levels": 1, "parameters": 2}
+    net = fino.Fino(**shape, boundary=boundary, activation="gelu", dt=dt).double()
+    u = torch.randn(3, 1, *[4] * dims, dtype=torch.double, requires_grad=True)
+    theta = torch.randn(3, 2, dtype=torch.double, requires_grad=True)
+
+    def everything():
+        y = net(u, theta)
+        sources = [u, theta, *net.parameters()]
+        first = torch.autograd.grad(y.square().sum(), sources)
+        (slope,) = torch.autograd.grad(net(u, theta).square().sum(), theta, create_graph=True)
+        second = torch.autograd.grad(slope.square().sum(), sources)
+        return [y, *first, *second]
+
+    fused = everything()
+    with plain_blocks():
+        plain = everything()
+    for ours, reference in zip(fused, plain, strict=True):
+        torch.testing.assert_close(ours, reference, rtol=1e-9, atol=1e-11)
+
+
 def test_boundaries_may_differ_between_axes():
     net = fino.Fino(
         dims=2, inputs=1, outputs=1, width=4, levels=1, boundary=("periodic", "neumann")

@@ -51,6 +51,34 @@ def blobs(samples: int = 6, frames: int = 8, points: int = 24, seed: int = 0) ->
     )
 
 
+def pushed(samples: int = 12, frames: int = 10, points: int = 24, seed: int = 0) -> Dataset:
+    """A damped line with everything beside it: θ, a known field, forcing, a mask, unequal ends."""
+    draw = np.random.default_rng(seed)
+    rate, depth = draw.uniform(0.05, 0.3, samples), draw.uniform(0.5, 1.5, (samples, points))
+    wind = draw.normal(size=(samples, frames, points))
+    u = draw.normal(size=(samples, points))
+    series = []
+    for t in range(frames):
+        series.append(u)
+        u = (1 - rate[:, None]) * u + 0.1 * depth * wind[:, t]
+    outside = np.zeros(points, dtype=bool)
+    outside[5:8] = True
+    return fino.from_array(
+        np.stack(series, axis=1)[:, :, None],
+        dt=0.1,
+        extent=(0, 1),
+        boundary="neumann",
+        name="pushed",
+        speed=0.1,
+        history=2,
+        parameters={"rate": rate},
+        known={"depth": depth},
+        forcing={"wind": wind},
+        mask=outside,
+        walls="neumann",
+    )
+
+
 def little_fino(data: Dataset, **settings: Any) -> Emulator:
     return fino.build("fino", data, **{"width": 4, "levels": 1, "history": 3, **settings})
 

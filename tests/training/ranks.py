@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 import torch
-from little_data import little_fino, waves
+from little_data import little_fino, pushed, waves
 from safetensors.torch import save_file
 
 import fino
+from fino.data.dataset import Dataset
 from fino.training.batch import draw_batch
 from fino.training.loss import Unroll
 from fino.training.processes import Processes, join_processes
@@ -20,10 +21,11 @@ SETTINGS = TrainingSettings(
 )
 
 
-def first_gradient(processes: Processes) -> dict[str, torch.Tensor]:
+def first_gradient(processes: Processes, data: Dataset | None = None) -> dict[str, torch.Tensor]:
     """The gradient of the first batch, averaged over the processes."""
-    model = little_fino(waves())
-    batch = draw_batch(waves().train, model, SETTINGS, 0, 4, processes.rows(4))
+    data = waves() if data is None else data
+    model = little_fino(data)
+    batch = draw_batch(data.train, model, SETTINGS, 0, 4, processes.rows(4))
     Unroll(model, SETTINGS)(batch.given, batch.future).backward()
     processes.average_gradients(model)
     return {name: p.grad for name, p in model.named_parameters()}
@@ -35,6 +37,10 @@ def main(folder: Path) -> None:
         gradient = first_gradient(processes)
         if processes.is_first:
             save_file(gradient, folder / "gradient.safetensors")
+        gradient = first_gradient(processes, pushed())
+        if processes.is_first:
+            save_file(gradient, folder / "conditions.safetensors")
+        fino.fit(little_fino(pushed()), pushed(), out=folder / "pushed", **SETTINGS.model_dump())
         fino.fit(little_fino(waves()), waves(), out=folder / "run", **SETTINGS.model_dump())
         everything = SETTINGS.model_dump() | {"windows": "first"}
         try:

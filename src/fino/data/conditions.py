@@ -108,7 +108,7 @@ class Conditions:
             return torch.from_numpy(np.stack(rows).astype(np.float32))
 
         places = _places(times, space)
-        found = {n: take(a, *places[n]) for n, a in self.arrays() if n != "lengths"}
+        found: dict[str, Any] = {n: take(a, *places[n]) for n, a in self.arrays() if n != "lengths"}
         if "mask" in found:
             found["mask"] = found["mask"].unsqueeze(1)
         return replace(given, **found) if found else given

@@ -435,18 +435,22 @@ class Part:
         start: int,
         history: int,
         steps: int | None = None,
+        stride: int = 1,
     ) -> tuple[Given, Tensor]:
         """What a model is given if its history begins at frame `start`, and the `steps` after it.
 
-        `history` counts frames; without `steps` the future is all that follows.
+        `history` counts frames; without `steps` the future is all that follows.  With a `stride`
+        every so many frames are taken.
         """
         from fino.given import Given
 
-        frames = self.read(samples, start, None if steps is None else history + steps)
+        length = None if steps is None else (history + steps - 1) * stride + 1
+        frames = self.read(samples, start, length)[:, ::stride]
         shown, future = frames[:, :history], frames[:, history:]
         if not self.data.conditions:
             return Given(shown), future
-        given = self.beside(samples, start + history - 1, future.shape[1] + 1)
+        newest = start + (history - 1) * stride
+        given = self.beside(samples, newest, future.shape[1] * stride + 1).every(stride)
         return replace(given, history=shown), future
 
     def beside(self, samples: Sequence[int] | Tensor, newest: int, length: int) -> Given:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,7 +56,7 @@ def random_start(
         mean, std = torch.tensor([scaling[i] for i in range(channels)]).T
         return mean.view(over) + std.view(over) * u
 
-    found: dict[str, Tensor] = {}
+    found: dict[str, Any] = {}
     span = torch.tensor([[s.low, s.high] for s in program.scalars]).reshape(-1, 2)
     drawn = torch.rand(batch, len(span), generator=draw)
     values = span[:, 0] + drawn * (span[:, 1] - span[:, 0])

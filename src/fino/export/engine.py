@@ -127,7 +127,7 @@ def _address(tensor: Tensor | None) -> ctypes.c_void_p:
 
 def _in_memory(given: Given) -> Given:
     """As C reads it: float32, contiguous, and both ends of the step of what runs in time."""
-    found = {"history": given.history, **given.beside}
+    found: dict[str, Any] = {"history": given.history, **given.beside}
     for name in ("signals", "forcing"):
         if name in found:
             found[name] = found[name][:, :2]

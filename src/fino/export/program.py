@@ -353,6 +353,12 @@ def describe(model: Any) -> Program:
             f"{title} is local, but has layers that are not exported. Exported are {names}."
         )
     s, given = model.settings, model.settings.given
+    if s.predict == "moved" or s.degree or given.steps:
+        what = "several lengths of a step" if given.steps else "a prior that knows its parameters"
+        raise ValueError(
+            f"a model with {what} is not exported yet. Build it with predict='stencil' or "
+            f"'increment', and without strides."
+        )
     tape = _Tape()
     with torch.no_grad():
         _trace_network(tape, network)

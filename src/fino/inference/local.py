@@ -157,11 +157,13 @@ def local_step(model: Any, points: Sequence[int], given: Any = None) -> LocalSte
 
     Windows take their part of what a sample or a `Given` holds beside its history.
     """
+    given = getattr(given, "given", given)
     locality = _locality(model, ".locality and .grid", getattr(model, "grid", None) is not None)
+    if isinstance(given, Given) and given.pace > 1:
+        locality = model.reach(given.pace)
     points = tuple(int(n) for n in points)
     domain = Domain(points, model.grid.is_periodic, locality.stride)
     known = grid = None
-    given = getattr(given, "given", given)
     if isinstance(given, Given) and given.beside:
         known = given.last(0)
     if isinstance(model, Emulator) and (known is None or known.positions is None):

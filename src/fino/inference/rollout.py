@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fino.data.dataset import Sample
 from fino.export.engine import choose_engine
 from fino.given import Given
 from fino.grid import per_axis
@@ -91,7 +92,8 @@ def rollout(
                 function of the time since then
     mask        cells that are not part of the domain: True there, (*space)
     out         a .npy or .h5 file for the frames; an array that reads from it is returned
-    every       keep every n-th frame
+    every       keep every n-th frame; a model that was trained on several strides goes from one
+                to the next in as few steps as it can
     engine      what computes: "torch", or "c", compiled code that is kept in the user's cache and
                 agrees with torch to 1e-5; if not given, the faster of the two for a model that is
                 compiled already, and for long rollouts
@@ -109,6 +111,9 @@ def rollout(
         raise ValueError(f"steps should be 0 or more, got {steps}.")
     if every < 1 or every > max(1, steps):
         raise ValueError(f"every should be between 1 and the {steps} steps, got {every}.")
+    jumps = every > 1 and isinstance(model, Emulator) and len(model.strides) > 1
+    if jumps and "dt" not in (parameters or {}):
+        history, steps, every = _with_pace(model, history, every), steps // every, 1
     if tile is None and region is None:
         return _rollout_whole(model, history, steps, out, every, engine, progress)
     step, store, alone = open_history(model, history)
@@ -159,6 +164,22 @@ def _key(model: Any, history: Any, *facts: Any) -> str | None:
     return digest.hexdigest()
 
 
+def _with_pace(model: Emulator, history: Any, pace: int) -> Given | Sample:
+    """The start for a model whose every step passes so many frames."""
+    if isinstance(history, str | Path):
+        raise ValueError(
+            "a model of several strides starts from a history in memory: read the file first."
+        )
+    given = getattr(history, "given", history)
+    alone = isinstance(history, Sample)
+    if not isinstance(given, Given):
+        frames = torch.as_tensor(given)
+        alone = frames.dim() == model.grid.dims + 2
+        given = Given(frames.unsqueeze(0) if alone else frames)
+    given = replace(model.conditioning.with_dt(given.last(1)), pace=pace)
+    return Sample(given, given.history[0, :0], 0) if alone else given
+
+
 def _with_conditions(
     model: Emulator,
     history: Any,
@@ -183,6 +204,7 @@ def _with_conditions(
     given = Given.of(history if hasattr(history, "history") else torch.as_tensor(history))
     if given.history.dim() == model.grid.dims + 2:
         given = replace(given, history=given.history.unsqueeze(0))
+    given = model.conditioning.with_dt(given)
     given = model.conditioning.give(given, steps, model.settings.dt, *named, mask)
     model.conditioning.warn_outside(given)
     return given

@@ -77,7 +77,8 @@ def theta_at(emulator: Emulator, parameters: Mapping[str, float] | None = None) 
 def average_conditions(emulator: Emulator, theta: Theta, points: Sequence[int]) -> Given:
     """What a step is given beside a history of any length, at θ, the same in every cell."""
     wanted, found = emulator.settings.given, emulator.conditioning
-    dims, parts = len(points), {}
+    dims = len(points)
+    parts: dict[str, Any] = {}
     if wanted.parameters:
         parts["parameters"] = torch.tensor([list(theta.values.values())])
     if wanted.signals:

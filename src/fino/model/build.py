@@ -7,6 +7,7 @@ model = fino.build("fino", data, levels=2)       and can be overridden
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,11 +16,12 @@ from fino.data.dataset import Dataset
 from fino.data.lightcone import light_cone
 from fino.locality import Locality
 from fino.model import MODELS
-from fino.model.conditioning import ConditioningSettings
+from fino.model.conditioning import Conditioning
 from fino.model.cost import check_room
 from fino.model.emulator import Emulator, EmulatorSettings
-from fino.model.prior import choose_prior
-from fino.model.scaling import fit_frames
+from fino.model.prior import Moved, PastFrames
+from fino.model.prior_fit import choose_prior, fit_prior
+from fino.model.scaling import Scaling, fit_frames
 from fino.settings import did_you_mean
 
 __all__ = ["build"]
@@ -39,6 +41,7 @@ def build(
     coordinates: bool | None = None,
     edges: bool | None = None,
     condition: str | None = None,
+    strides: Sequence[int] = (1,),
     seed: int = 0,
     **settings: Any,
 ) -> Emulator:
@@ -49,6 +52,10 @@ def build(
     enough, edge markers at walls; and as many levels as the data's light cone asks for.
     Parameters that differ from trajectory to trajectory are given by FiLM where the model can
     (`condition="film"`), else as constant channels (`"channels"`).
+
+    With `strides`, such as (1, 2, 4, 8), the model learns steps of so many frames at once; the
+    length of a step is then its parameter `dt`, it looks at one frame, and `fino.rollout` with
+    `every` goes from one kept frame to the next in as few steps as it can.
     """
     network_class = MODELS[name]
     can_film = getattr(network_class, "takes_parameters", False)
@@ -60,36 +67,93 @@ def build(
             raise ValueError(f"Unknown size '{size}'. {did_you_mean(size, [*network_class.sizes])}")
         settings = {**network_class.sizes[size], **settings}
     grid = data.grid
-    history = data.history if history is None else history
+    history = 1 if predict == Moved.kind and history is None else history
+    strides, history = _check_strides(strides, data, history)
     data.task(history)  # refuses a history that leaves nothing to predict
+    conditioning = Conditioning.of(data, condition, strides)
+    fitted = (
+        choose_prior(data, history, conditioning)
+        if predict is None
+        else fit_prior(predict, data, history, conditioning)
+    )
+    prior, history = fitted.prior, fitted.prior.history
+    moves = prior.radius if isinstance(prior, Moved) else ()
+    degree = sum(prior.powers[-1]) if isinstance(prior, PastFrames) else 0
     emulator_settings = EmulatorSettings(
         model=name,
         fields=data.fields,
         history=history,
-        predict=predict or choose_prior(data, history),  # type: ignore[arg-type]
+        predict=fitted.kind,  # type: ignore[arg-type]
+        moves=moves,
+        degree=degree,
         coordinates=data.steady if coordinates is None else coordinates,
         edges=not all(grid.is_periodic) if edges is None else edges,
         steady=data.steady,
         dt=data.dt,
         seed=seed,
-        given=ConditioningSettings.of(data, condition),
+        given=conditioning.settings,
     )
-    shape: dict[str, Any] = {
+    task: dict[str, Any] = {
         "dims": grid.dims,
         "inputs": emulator_settings.inputs(grid),
         "outputs": data.channels,
         "boundary": grid.boundary,
     }
     if condition == "film" and emulator_settings.given.scalars:
-        shape["parameters"] = emulator_settings.given.scalars
-    check_room(network_class, **shape, **settings)
-    settings = {**_depth(name, data, emulator_settings.predict, shape, settings), **settings}
+        task["parameters"] = emulator_settings.given.scalars
+    check_room(network_class, **task, **settings)
+    farthest = data.strided(time=strides[-1]) if strides[-1] > 1 else data
+    settings = {**_depth(name, farthest, emulator_settings.predict, task, settings), **settings}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = network_class(**shape, **settings)
+        network = network_class(**task, **settings)
     emulator = Emulator(network, emulator_settings, grid)
-    _fit_scaling(emulator, data)
+    emulator.conditioning.load_state_dict(conditioning.state_dict())
+    emulator.prior.load_state_dict(prior.state_dict())
+    _fit_scaling(emulator, data, fitted.residual)
+    _check_reach(emulator, data)
     return emulator
+
+
+def _check_strides(
+    strides: Sequence[int], data: Dataset, history: int | None
+) -> tuple[tuple[int, ...], int]:
+    """The strides in order and the history that goes with them."""
+    found = tuple(sorted({int(s) for s in strides}))
+    if len(found) == 1 and found[0] == 1:
+        return found, data.history if history is None else history
+    if data.steady:
+        raise ValueError(f"{data.card.name} is steady: it has no steps to take several lengths of.")
+    longest = int(data.lengths.min(initial=data.frames)) - 1
+    if not found or found[0] != 1 or found[-1] > longest:
+        raise ValueError(
+            f"strides should begin with 1 and be at most {longest} for trajectories of "
+            f"{longest + 1} frames, got {tuple(strides)}."
+        )
+    if history not in (None, 1):
+        raise ValueError(
+            f"strides go with a history of one frame, got {history}: older frames would have to "
+            f"lie one step apart for each stride. Leave history out."
+        )
+    return found, 1
+
+
+def _check_reach(emulator: Emulator, data: Dataset) -> None:
+    """Refuse strides that move the data farther than the model sees in a step."""
+    sides = zip(data.grid.points, data.grid.is_periodic, strict=True)
+    whole = [n / 2 if periodic else n for n, periodic in sides]
+    allowed = [1]
+    for stride in emulator.strides[1:]:
+        cone = light_cone(data.strided(time=stride)).cells
+        needed = [min(c, n) for c, n in zip(cone, whole, strict=True)]
+        if all(r >= c for r, c in zip(emulator.locality.radius, needed, strict=True)):
+            allowed.append(stride)
+            continue
+        raise ValueError(
+            f"a step of {stride} frames moves the data {max(needed):.3g} cells, farther than the "
+            f"model sees ({min(emulator.locality.radius)}). Its reach allows "
+            f"strides={tuple(allowed)}; use these, or more levels."
+        )
 
 
 def _depth(
@@ -98,21 +162,22 @@ def _depth(
     """Levels that see far enough and, for a FINO without a width or depth of its own, a lean shape.
 
     Few channels and many cheap steps of training did best in most searches.  Where the history
-    itself carries the motion, what is left over is small and local, and no level is needed but
-    those that make fine grids coarse.  With levels GELU did better than the paper's ReLU, by up
-    to a third.
+    or a moving frame carries the motion, what is left over is small and local, and no level is
+    needed but those that make fine grids coarse.  With levels GELU did better than the paper's
+    ReLU, by up to a third.
     """
     chosen: dict[str, Any] = {}
     free = not {"width", "blocks", "levels"} & set(settings)
     lean = free and getattr(MODELS[name], "shaped_by_data", False)
-    if lean and predict == "linear":
+    carried = predict in ("linear", "moved")
+    if lean and carried:
         chosen["levels"] = _levels_to(_COARSE, data)
     elif "levels" in inspect.signature(MODELS[name]).parameters and "levels" not in settings:
         chosen["levels"] = levels_to_see(name, data, {**shape, **settings})
     if lean and chosen["levels"]:
         chosen.update(width=16, blocks=1, activation="gelu")
     elif lean:
-        chosen.update(width=16, blocks=3 if predict == "linear" else 2)
+        chosen.update(width=16, blocks=3 if carried else 2)
     return chosen
 
 
@@ -142,11 +207,9 @@ def _levels_to(cells: int, data: Dataset) -> int:
     return levels
 
 
-def _fit_scaling(emulator: Emulator, data: Dataset) -> None:
-    """Fit to the training part: the input's scaling, the prior, the scaling of its residual."""
+def _fit_scaling(emulator: Emulator, data: Dataset, residual: Scaling) -> None:
+    """The scaling of the input, fitted to the training part, and that of the prior's residual."""
     given = fit_frames(data.train, 0, 1) if data.steady else fit_frames(data.train)
-    residual = emulator.prior.fit(data)
-    emulator.conditioning.fit(data)
     emulator.input_mean.copy_(given.mean)
     emulator.input_std.copy_(given.std)
     emulator.output_mean.copy_(residual.mean)

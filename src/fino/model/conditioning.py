@@ -40,7 +40,8 @@ EXTENDED = 2
 class ConditioningSettings(Settings):
     """What a model is given beside the history, by name.
 
-    parameters    scalars θ of a trajectory
+    parameters    scalars θ of a trajectory; `dt` is the last where steps differ in length
+    steps         the lengths of a step that the model is trained on, where there are several
     logs          which of them, and of the signals after them, are scaled by their logarithm
     signals       scalars that vary in time
     known         fields that are constant in time
@@ -50,6 +51,7 @@ class ConditioningSettings(Settings):
     """
 
     parameters: tuple[str, ...] = ()
+    steps: tuple[float, ...] = ()
     logs: tuple[bool, ...] = ()
     signals: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
@@ -58,12 +60,18 @@ class ConditioningSettings(Settings):
     condition: Literal["channels", "film"] = "channels"
 
     @classmethod
-    def of(cls, data: Dataset, condition: str) -> ConditioningSettings:
-        """What this data has."""
-        card = data.card
+    def of(
+        cls, data: Dataset, condition: str, strides: tuple[int, ...] = (1,)
+    ) -> ConditioningSettings:
+        """What this data has, and the length of the step if there are several strides."""
+        card, names, ranges = data.card, tuple(data.card.varying), [*data.parameters.values()]
+        steps = tuple(data.dt * s for s in strides) if len(strides) > 1 else ()
+        if steps and "dt" in names:
+            raise ValueError("the data have a parameter 'dt', the name of the step's length.")
         return cls(
-            parameters=tuple(card.varying),
-            logs=tuple(_spans_wide(values) for values in data.parameters.values()),
+            parameters=(*names, "dt") if steps else names,
+            steps=steps,
+            logs=tuple(_spans_wide(values) for values in ranges + [np.array(steps)] * bool(steps)),
             signals=card.signals,
             known=card.known,
             forcing=card.forcing,
@@ -111,6 +119,15 @@ class Conditioning(nn.Module):
             self.register_buffer("theta_low", torch.zeros(settings.scalars))
             self.register_buffer("theta_high", torch.zeros(settings.scalars))
 
+    @classmethod
+    def of(
+        cls, data: Dataset, condition: str = "channels", strides: tuple[int, ...] = (1,)
+    ) -> Conditioning:
+        """What this data has, scaled by its train part."""
+        conditioning = cls(ConditioningSettings.of(data, condition, strides))
+        conditioning.fit(data)
+        return conditioning
+
     def check(self, given: Given) -> None:
         """Refuse what lacks something that the model was trained with, in words."""
         s, beside = self.settings, given.beside
@@ -133,6 +150,28 @@ class Conditioning(nn.Module):
                     f"step. Ask for fewer steps, or give more of it."
                 )
 
+    def with_dt(self, given: Given, dt: float | Tensor | None = None) -> Given:
+        """With the length of the step among the parameters; the shortest if none is said."""
+        steps, known = self.settings.steps, given.parameters
+        there = 0 if known is None else known.shape[1]
+        wanted = len(self.settings.parameters)
+        if not steps or (dt is None and there == wanted):
+            return given
+        length = torch.as_tensor(steps[0] if dt is None else dt).to(given.history)
+        column = length.view(-1, 1).expand(len(given.history), 1)
+        others = [] if known is None else [known[:, : wanted - 1]]
+        return replace(given, parameters=torch.cat([*others, column], dim=1))
+
+    def near_steps(self, given: Given) -> Tensor:
+        """How much each length of a step has of the given one, linearly between: (b, steps)."""
+        assert given.parameters is not None
+        nodes = torch.tensor(self.settings.steps).to(given.parameters)
+        dt = given.parameters[:, -1:].clamp(nodes[0], nodes[-1])
+        rise = (dt - nodes[:-1]) / nodes.diff()
+        below = torch.cat([torch.ones_like(dt), rise], dim=1).clamp(0, 1)
+        above = torch.cat([rise, torch.zeros_like(dt)], dim=1).clamp(0, 1)
+        return below - above
+
     def theta(self, given: Given) -> Tensor | None:
         """The scalars of the step, scaled: (b, p)."""
         if not self.settings.scalars:
@@ -141,6 +180,15 @@ class Conditioning(nn.Module):
         if given.signals is not None:
             parts += [given.signals[:, 0], given.signals[:, 1]]
         return (self._with_logs(torch.cat(parts, dim=1)) - self.theta_mean) / self.theta_std
+
+    def unit(self, given: Given) -> Tensor | None:
+        """The parameters from −1 to 1 over the range that was trained on: (b, p)."""
+        count = len(self.settings.parameters)
+        if not count or given.parameters is None:
+            return None
+        ends = self._with_logs(torch.stack([self.theta_low, self.theta_high]))[:, :count]
+        middle, half = ends.mean(dim=0), ends.diff(dim=0)[0] / 2
+        return (self._with_logs(given.parameters) - middle) / torch.where(half > 0, half, 1.0)
 
     def channels(self, given: Given, theta: Tensor | None) -> list[Tensor]:
         """Everything that is shown to the network as channels: (b, n, *space) each."""
@@ -161,7 +209,7 @@ class Conditioning(nn.Module):
 
     def fit(self, data: Dataset) -> None:
         """Scale by the train part, and remember the range of the parameters."""
-        if not data.conditions:
+        if not (data.conditions or self.settings.steps):
             return
         task = data.task()
         given = data.train.beside(range(len(data.train)), task.shown - 1, task.steps + 1)
@@ -169,16 +217,14 @@ class Conditioning(nn.Module):
             values = given.beside.get(name)
             if values is not None:
                 self._scale(name, values.movedim(CHANNEL[name], 0).flatten(1))
-        if self.settings.scalars:
-            parts = [] if given.parameters is None else [given.parameters]
-            if given.signals is not None:
-                flat = given.signals.movedim(2, 0).flatten(1).T
-                parts = [parts[0].repeat_interleave(given.signals.shape[1], 0)] if parts else []
-                parts += [flat, flat]
-            raw = torch.cat(parts, dim=1)
-            self.theta_low.copy_(raw.amin(dim=0))
-            self.theta_high.copy_(raw.amax(dim=0))
-            self._scale("theta", self._with_logs(raw).T)
+        columns = [] if given.parameters is None else [*given.parameters.T]
+        columns += [torch.tensor(self.settings.steps)] if self.settings.steps else []
+        if given.signals is not None:
+            columns += 2 * [*given.signals.movedim(2, 0).flatten(1)]
+        for place, raw in enumerate(columns):
+            self.theta_low[place], self.theta_high[place] = raw.amin(), raw.amax()
+            logarithmic = place < len(self.settings.logs) and self.settings.logs[place]
+            self._scale("theta", (raw.log() if logarithmic else raw)[None], place)
 
     def give(
         self,
@@ -192,7 +238,7 @@ class Conditioning(nn.Module):
     ) -> Given:
         """A start with other conditions, by name; those that are not named stay as they are."""
         s, batch, space = self.settings, len(given.history), given.space
-        found: dict[str, Tensor] = {}
+        found: dict[str, Any] = {}
         times = dt * np.arange(steps + 1)
         kinds: dict[str, tuple[tuple[str, ...], Any, Any, tuple[int, ...]]] = {
             "parameters": (s.parameters, parameters, (), ()),
@@ -234,18 +280,19 @@ class Conditioning(nn.Module):
                     stacklevel=3,
                 )
 
-    def _scale(self, name: str, values: Tensor) -> None:
+    def _scale(self, name: str, values: Tensor, first: int = 0) -> None:
         """Mean and deviation of (channel, values); a deviation of one where nothing varies."""
         values = values.double()
         mean, std = values.mean(dim=1), values.std(dim=1, unbiased=False)
         still = std <= 1e-7 * mean.abs().clamp_min(1e-30)
-        getattr(self, f"{name}_mean").copy_(mean)
-        getattr(self, f"{name}_std").copy_(torch.where(still, 1.0, std))
+        place = slice(first, first + len(values))
+        getattr(self, f"{name}_mean")[place] = mean
+        getattr(self, f"{name}_std")[place] = torch.where(still, 1.0, std)
 
     def _with_logs(self, raw: Tensor) -> Tensor:
         if not any(self.settings.logs):
             return raw
-        logs = [*self.settings.logs, *[False] * (raw.shape[1] - len(self.settings.logs))]
+        logs = [*self.settings.logs, *[False] * raw.shape[1]][: raw.shape[1]]
         which = torch.tensor(logs, device=raw.device)
         return torch.where(which, raw.clamp_min(1e-30).log(), raw)
 

@@ -26,7 +26,7 @@ from fino.given import Given
 from fino.grid import Grid
 from fino.locality import Locality
 from fino.model.conditioning import EXTENDED, Conditioning, ConditioningSettings, extend
-from fino.model.prior import PRIORS
+from fino.model.prior import PRIORS, LinearPrior, Moved, PastFrames
 from fino.settings import Settings
 from fino.shapes import Field, Trajectory, expect
 
@@ -41,6 +41,8 @@ class EmulatorSettings(Settings):
     history        past frames that the network looks at; the data's own history, or one where
                    the state is whole
     predict        the linear prior that the network adds to: a key of `PRIORS`
+    moves          cells along each axis that `predict="moved"` may reach
+    degree         degree of the polynomials in θ that `predict="linear"` combines frames by
     coordinates    whether each cell's position is an input; only for a fixed domain
     edges          whether cells at a wall are marked; where a boundary is not periodic
     steady         whether the data have no time: input → answer
@@ -52,7 +54,9 @@ class EmulatorSettings(Settings):
     model: str
     fields: tuple[str, ...]
     history: int = 10
-    predict: Literal["frame", "increment", "linear", "stencil"] = "frame"
+    predict: Literal["frame", "increment", "linear", "stencil", "moved"] = "frame"
+    moves: tuple[int, ...] = ()
+    degree: int = 0
     coordinates: bool = False
     edges: bool = False
     steady: bool = False
@@ -63,6 +67,18 @@ class EmulatorSettings(Settings):
     @property
     def channels(self) -> int:
         return len(self.fields)
+
+    def make_prior(self, grid: Grid) -> LinearPrior:
+        """The prior that the network adds to, before it is fitted."""
+        given = self.given
+        if self.predict == Moved.kind:
+            dt, count = given.steps[0] if given.steps else None, len(given.parameters)
+            count -= bool(given.steps)
+            return Moved(self.channels, self.history, grid, self.moves, count, dt)
+        if self.predict == PastFrames.kind:
+            count = len(given.parameters)
+            return PastFrames(self.channels, self.history, grid, count, self.degree)
+        return PRIORS[self.predict](self.channels, self.history, grid)
 
     def inputs(self, grid: Grid) -> int:
         """How many channels the network is shown."""
@@ -87,10 +103,12 @@ class Emulator(nn.Module):
         self.network = network
         self.settings = settings
         self.grid = grid
+        each = [len(settings.given.steps)] if settings.given.steps else []
         for name, value in (("mean", 0.0), ("std", 1.0)):
             self.register_buffer(f"input_{name}", torch.full((settings.channels,), value))
-            self.register_buffer(f"output_{name}", torch.full((settings.channels,), value))
-        self.prior = PRIORS[settings.predict](settings.channels, settings.history, grid)
+            shape = (*each, settings.channels)
+            self.register_buffer(f"output_{name}", torch.full(shape, value))
+        self.prior = settings.make_prior(grid)
         self.conditioning = Conditioning(settings.given)
         self._positions: dict[tuple[int, ...], Tensor] = {}
 
@@ -106,6 +124,8 @@ class Emulator(nn.Module):
     def locality(self) -> Locality:
         network: Any = self.network
         reach = network.locality.beside(self.prior.locality)
+        if isinstance(self.prior, Moved):
+            reach = self.prior.locality.then(network.locality)
         if self.settings.given.walls == "neumann":
             return Locality((EXTENDED,) * self.grid.dims).then(reach)
         return reach
@@ -126,26 +146,57 @@ class Emulator(nn.Module):
 
     def forward(self, given: Given | Trajectory) -> Field:
         """The next frame: (b, K, c, *space) → (b, c, *space)."""
-        given = Given.of(given)
+        given = self.conditioning.with_dt(Given.of(given))
+        if given.pace > 1:
+            return self._jump(given)
         if given.positions is None:
             self.check(given.history)
             self.conditioning.check(given)
             given = replace(given, positions=self.positions(given.space))
-        given = self._extended(given.last(self.history))
+        given = self.prior.carry(self._extended(given.last(self.history)))
         over_space = (-1, *[1] * self.grid.dims)
         scaled = given.history - self.input_mean.view(over_space)
         scaled = scaled / self.input_std.view(over_space)
         assert given.positions is not None
         theta = self.conditioning.theta(given)
         beside = self.conditioning.channels(given, theta)
-        shown = assemble(scaled, given.positions, beside)
+        x = assemble(scaled, given.positions, beside)
         film = theta is not None and self.settings.given.condition == "film"
-        residual = self.network(shown, theta) if film else self.network(shown)
-        residual = torch.addcmul(
-            self.output_mean.view(over_space), residual, self.output_std.view(over_space)
-        )
-        frame = self.prior(given) + residual
+        residual = self.network(x, theta) if film else self.network(x)
+        mean, std = self.residual_scale(given)
+        residual = torch.addcmul(mean, residual, std)
+        frame = self.prior(given, self.conditioning.unit(given)) + residual
         return frame if given.mask is None else frame * given.mask
+
+    def residual_scale(self, given: Given) -> tuple[Tensor, Tensor]:
+        """Mean and spread of the residual, (c, 1, …), or (b, c, 1, …) by the length of the step."""
+        mean, std = self.output_mean, self.output_std
+        if self.settings.given.steps:
+            near = self.conditioning.near_steps(given)
+            mean, std = near @ mean, near @ std
+        over_space = [1] * self.grid.dims
+        return mean.view(*mean.shape, *over_space), std.view(*std.shape, *over_space)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The frames that a step may pass."""
+        return tuple(round(dt / self.settings.dt) for dt in self.settings.given.steps) or (1,)
+
+    def at_stride(self, given: Given, stride: int) -> Given:
+        """The same for a step that passes so many frames."""
+        return self.conditioning.with_dt(given.every(stride), stride * self.settings.dt)
+
+    def reach(self, frames: int = 1) -> Locality:
+        """How far it sees on its way over so many frames."""
+        return self.locality.repeated(len(fewest_steps(frames, self.strides)))
+
+    def _jump(self, given: Given) -> Field:
+        """The frame that lies `given.pace` frames ahead, in as few steps as possible."""
+        given, frames = replace(given, pace=1), given.pace
+        for stride in fewest_steps(frames, self.strides):
+            frame = self(self.at_stride(given, stride))
+            given = replace(given.at(stride), history=frame[:, None])
+        return given.history[:, -1]
 
     def _extended(self, given: Given) -> Given:
         """The history with what lies at the walls of the mask in the cells outside of it."""
@@ -187,6 +238,19 @@ class Emulator(nn.Module):
         if old is not None:
             state_dict[f"{prefix}prior.weight"] = old
         super()._load_from_state_dict(state_dict, prefix, *rest, **more)
+
+
+def fewest_steps(frames: int, strides: Sequence[int]) -> tuple[int, ...]:
+    """The fewest strides that add up to so many frames, the longest first."""
+    best: list[tuple[int, ...] | None] = [()]
+    for far in range(1, frames + 1):
+        ways = [(s, best[far - s]) for s in strides if s <= far]
+        found = [(*way, s) for s, way in ways if way is not None]
+        best.append(min(found, key=len, default=None))
+    way = best[frames]
+    if way is None:
+        raise ValueError(f"{frames} frames cannot be reached by steps of {tuple(strides)} frames.")
+    return tuple(sorted(way, reverse=True))
 
 
 def position_count(grid: Grid, coordinates: bool, edges: bool) -> int:

@@ -142,12 +142,11 @@ class FinoBlock(nn.Module):
         return self.operator.locality.then(self.project.locality)
 
     def forward(self, u: Field, theta: Tensor | None = None) -> Field:
-        if self.film is not None:
-            film = self.film(theta)
-            return self.activation(self.project(u + self.dt(film.dt) * self.operator(u, film)))
+        film = None if self.film is None else self.film(theta)
         if self.settings.is_fusible and fused_blocks_allowed():
-            return run_fused(self, u)
-        return self.activation(self.project(u + self.dt() * self.operator(u)))
+            return run_fused(self, u, film)
+        dt = self.dt() if film is None else self.dt(film.dt)
+        return self.activation(self.project(u + dt * self.operator(u, film)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,5 +409,5 @@ class FinoSettings(EncoderDecoderSettings):
     @property
     def is_fusible(self) -> bool:
         """Whether the fused block computes these settings."""
-        pointwise = self.gate and not (self.gate_radius or self.fuse_radius or self.parameters)
+        pointwise = self.gate and not (self.gate_radius or self.fuse_radius)
         return pointwise and self.activation in FUSED_ACTIVATIONS

@@ -10,7 +10,8 @@ same equations run on `(b, *space, c)` buffers with as few passes as we could fi
     U′ = u + (g ⊙ S)(Δt W_c)ᵀ      the Euler step is the product's own addition
     y  = φ(W_p ∗ pad(U′) + b_p)    in place where φ allows it
 
-and back, each line once.  `LocalOperatorBlock` and `FinoBlock` stay the reference; a test
+and back, each line once.  Parameters θ scale and shift S, shift the gate and set Δt, each for its
+own row of the batch (FiLM).  `LocalOperatorBlock` and `FinoBlock` stay the reference; a test
 holds both to the same values and gradients.  Where a gradient is itself to be differentiated
 (Hessians, Hessian-vector products), the backward pass runs the plain equations again instead.
 """
@@ -28,7 +29,7 @@ from torch import Tensor
 from fino.model.convolution import check_ghosts, pad, pointwise, stencil
 
 if TYPE_CHECKING:
-    from fino.model.fino import FinoBlock
+    from fino.model.fino import Film, FinoBlock
 
 __all__ = ["FUSED_ACTIVATIONS", "fused_blocks_allowed", "plain_blocks", "run_fused"]
 
@@ -60,18 +61,28 @@ def fused_blocks_allowed() -> bool:
     )
 
 
-def run_fused(block: FinoBlock, u: Tensor) -> Tensor:
+def run_fused(block: FinoBlock, u: Tensor, film: Film | None = None) -> Tensor:
     """B(U) of eq. 5 for a field (b, c, *space), by a block whose settings are fusible."""
     operator, project = block.operator, block.project
     assert operator.gate is not None
     gate_weight, gate_bias = operator.gate.weights
-    fuse = block.dt() * operator.fuse.weight.flatten(1)
+    fuse, modulation = operator.fuse.weight.flatten(1), _NO_FILM
+    if film is None:
+        fuse = block.dt() * fuse
+    else:
+        dt = block.dt(film.dt).expand_as(film.dt)
+        modulation = tuple(each.flatten(1) for each in (film.scale, film.shift, film.gate, dt))
     weights = (*operator.stencil.weights, gate_weight.flatten(1), gate_bias, fuse, *project.weights)
-    arguments = (u, *weights, project.boundary, block.settings.activation)
+    how = (project.boundary, block.settings.activation)
+    arguments: tuple[Any, ...] = (u, *weights, *modulation, *how)
     if torch.is_grad_enabled():
         result: Tensor = _Block.apply(*arguments)
         return result
     return _forward(*arguments)[0]
+
+
+#: Scale, shift, gate (b, features) and Δt (b, 1) of a block that is given no parameters.
+_NO_FILM: tuple[Tensor | None, ...] = (None,) * 4
 
 
 class _Block(torch.autograd.Function):
@@ -90,18 +101,18 @@ class _Block(torch.autograd.Function):
         if torch.is_grad_enabled():
             plain = _plain_backward(grad, inputs, ctx.boundary, ctx.activation, wanted)
             return (*plain, None, None)
-        gradients = _backward(grad, saved, ctx.boundary, ctx.activation, wanted[0])
+        gradients = _backward(grad, inputs, saved, ctx.boundary, ctx.activation, wanted[0])
         given = (g if want else None for g, want in zip(gradients, wanted, strict=False))
         return (*given, None, None)
 
 
-#: Tensors that a block is given: the field and its seven weights.
-_TENSORS = 8
+#: Tensors that a block is given: the field, its seven weights and four modulations.
+_TENSORS = 12
 
 
 def _plain_backward(
     grad: Tensor,
-    inputs: Sequence[Tensor],
+    inputs: Sequence[Tensor | None],
     boundary: tuple[str, ...],
     activation: str,
     wanted: Sequence[bool],
@@ -109,15 +120,18 @@ def _plain_backward(
     """The gradients as a differentiable function of everything, by the plain equations."""
     out = _plain(inputs, boundary, activation)
     sources = [tensor for tensor, want in zip(inputs, wanted, strict=False) if want]
-    found = iter(torch.autograd.grad(out, sources, grad, create_graph=True))
+    found = iter(torch.autograd.grad(out, sources, grad, create_graph=True))  # type: ignore[arg-type]
     return (next(found) if want else None for want in wanted[:_TENSORS])
 
 
-def _plain(inputs: Sequence[Tensor], boundary: tuple[str, ...], activation: str) -> Tensor:
+def _plain(inputs: Sequence[Any], boundary: tuple[str, ...], activation: str) -> Tensor:
     """Equations 1–5 as `FinoBlock` writes them."""
-    u, w, b, w_gate, b_gate, w_fuse, w_project, b_project = inputs
-    s = stencil(pad(u, [k // 2 for k in w.shape[2:]], boundary), w, b)
-    stepped = u + pointwise(torch.sigmoid(pointwise(s, w_gate, b_gate)) * s, w_fuse)
+    u, w, b, w_gate, b_gate, w_fuse, w_project, b_project, *film = inputs
+    over = [1] * (u.dim() - 2)
+    scale, shift, gate, dt = (0 if f is None else f.view(*f.shape, *over) for f in film)
+    s = stencil(pad(u, [k // 2 for k in w.shape[2:]], boundary), w, b) * (1 + scale) + shift
+    moved = pointwise(torch.sigmoid(pointwise(s, w_gate, b_gate) + gate) * s, w_fuse)
+    stepped = u + (moved if film[3] is None else dt * moved)
     padded = pad(stepped, [k // 2 for k in w_project.shape[2:]], boundary)
     out: Tensor = getattr(F, activation)(stencil(padded, w_project, b_project))
     return out
@@ -132,49 +146,68 @@ def _forward(
     w_fuse: Tensor,
     w_project: Tensor,
     b_project: Tensor,
+    scale: Tensor | None,
+    shift: Tensor | None,
+    gate: Tensor | None,
+    dt: Tensor | None,
     boundary: tuple[str, ...],
     activation: str,
-) -> tuple[Tensor, list[Tensor]]:
+) -> tuple[Tensor, list[Tensor | None]]:
     cells = u.movedim(1, -1)
     patches = _patches(cells, w, boundary)
-    s = _convolve(patches, w, b)
-    rows = s.reshape(-1, s.shape[-1])
-    g = torch.addmm(b_gate, rows, w_gate.t()).sigmoid_()
-    gated = g * rows
-    stepped = torch.addmm(cells.reshape(-1, cells.shape[-1]), gated, w_fuse.t())
+    q = _convolve(patches, w, b).reshape(len(u), -1, len(w)).contiguous()
+    s = q if scale is None else torch.addcmul(shift[:, None], q, 1 + scale[:, None])  # type: ignore[index]
+    rows = s.view(-1, len(w))
+    g = torch.addmm(b_gate, rows, w_gate.t()).view_as(s)
+    g = (g if gate is None else g.add_(gate[:, None])).sigmoid_()
+    gated = g * s if dt is None else (g * s).mul_(dt[:, None])
+    flat = cells.reshape(-1, cells.shape[-1])
+    stepped = torch.addmm(flat, gated.view_as(rows), w_fuse.t())
     stepped_patches = _patches(stepped.view(cells.shape), w_project, boundary)
     z = _convolve(stepped_patches, w_project, b_project)
     y = z.relu_() if activation == "relu" else getattr(F, activation)(z)
-    saved = [patches, rows, g, gated, stepped_patches, z, w, w_gate, w_fuse, w_project]
+    before = None if scale is None else q
+    saved = [patches, before, s, g, gated, stepped_patches, z]
     return y.movedim(-1, 1), saved
 
 
 def _backward(
     grad: Tensor,
+    inputs: Sequence[Any],
     saved: Sequence[Tensor],
     boundary: tuple[str, ...],
     activation: str,
     to_input: bool,
 ) -> tuple[Tensor | None, ...]:
-    patches, s, g, gated, stepped_patches, z, w, w_gate, w_fuse, w_project = saved
+    _, w, _, w_gate, _, w_fuse, w_project, _, scale, _, _, dt = inputs
+    patches, q, s, g, gated, stepped_patches, z = saved
     grad_z = _activation_backward(grad.movedim(1, -1), z, activation)
     grad_cells, dw_project, db_project = _convolve_backward(
         grad_z, stepped_patches, w_project, boundary
     )
     grad_rows = grad_cells.reshape(-1, grad_cells.shape[-1])
+    features = s.shape[-1]
 
-    grad_gated = grad_rows @ w_fuse
-    dw_fuse = grad_rows.t() @ gated
+    grad_gated = (grad_rows @ w_fuse).view_as(s)
+    dw_fuse = grad_rows.t() @ gated.view(-1, features)
+    film: tuple[Tensor | None, ...] = _NO_FILM
+    if dt is not None:
+        ddt = (grad_gated * gated).sum(dim=(1, 2)).unsqueeze(1) / dt
+        grad_gated = grad_gated.mul_(dt[:, None])
     grad_gate = aten.sigmoid_backward(grad_gated * s, g)
-    dw_gate = grad_gate.t() @ s
-    grad_s = torch.addmm(grad_gated.mul_(g), grad_gate, w_gate)
+    gate_rows = grad_gate.view(-1, features)
+    dw_gate = gate_rows.t() @ s.view(-1, features)
+    grad_s = torch.addmm(grad_gated.mul_(g).view(-1, features), gate_rows, w_gate).view_as(s)
+    if dt is not None:
+        film = ((grad_s * q).sum(dim=1), grad_s.sum(dim=1), grad_gate.sum(dim=1), ddt)
+        grad_s = grad_s.mul_(1 + scale[:, None])
 
-    grad_s = grad_s.view(*grad_cells.shape[:-1], -1)
-    grad_u, dw, db = _convolve_backward(grad_s, patches, w, boundary, to_input)
-    db_gate = grad_gate.sum(dim=0)
-    if to_input:
-        grad_u = grad_u.add_(grad_cells).movedim(-1, 1)
-    return grad_u if to_input else None, dw, db, dw_gate, db_gate, dw_fuse, dw_project, db_project
+    grad_u, dw, db = _convolve_backward(
+        grad_s.view(*grad_cells.shape[:-1], -1), patches, w, boundary, to_input
+    )
+    db_gate = gate_rows.sum(dim=0)
+    whole = grad_u.add_(grad_cells).movedim(-1, 1) if to_input else None
+    return whole, dw, db, dw_gate, db_gate, dw_fuse, dw_project, db_project, *film
 
 
 def _activation_backward(grad: Tensor, z: Tensor, activation: str) -> Tensor:

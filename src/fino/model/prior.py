@@ -4,39 +4,40 @@
     increment    û_{t+1} = u_t                       … the change from the last frame
     linear       û_{t+1} = Σ_k w_k u_{t−k}           … the residual of past frames combined
     stencil      û_{t+1} = S ∗ u_t                   … the residual of a finite-difference scheme
+    moved        û_{t+1} = u_t(x − s(θ))             … the change in the frame that moves along
 
-Each is a small module: given → frame, with its locality and a line of words.  `fit` finds its
-weights by least squares on training data and returns the scaling of the residual.
+The weights w_k and the shift s may depend on the parameters θ.
+Each is a small module: given → frame, with its locality and a line of words.  `prior_fit` finds
+their weights by least squares on training data, and the one that suits the data.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from fino.data.dataset import Dataset, Part
 from fino.given import Given
 from fino.grid import Grid
 from fino.locality import Locality
 from fino.model.convolution import pad, stencil
-from fino.model.rollout import rollout
-from fino.model.scaling import Scaling, fit_frames, fit_increments
-from fino.shapes import Field, Trajectory
+from fino.shapes import Field
 
-__all__ = ["PRIORS", "LinearPrior", "PastFrames", "Scheme", "choose_prior"]
-
-#: Trajectories and numbers that a least-squares fit looks at.
-_FIT_SAMPLES = 32
-_FIT_VALUES = 200_000
-
-#: Trajectories that priors are rolled out on, and the relative error of one that predicts them.
-_ROLLED_SAMPLES = 8
-_WELL_ROLLED = 0.05
+__all__ = [
+    "PRIORS",
+    "LastFrame",
+    "LinearPrior",
+    "Moved",
+    "NoPrior",
+    "PastFrames",
+    "Scheme",
+    "polynomials",
+    "powers",
+]
 
 
 class LinearPrior(nn.Module):
@@ -62,11 +63,12 @@ class LinearPrior(nn.Module):
         """(K, c): the weight of each past frame; None where the prior is no sum of frames."""
         return torch.zeros(self.history, self.channels)
 
-    def forward(self, given: Given) -> Field:
-        raise NotImplementedError
+    def carry(self, given: Given) -> Given:
+        """The history as the network and the prior itself are shown it."""
+        return given
 
-    def fit(self, data: Dataset) -> Scaling:
-        """Fit the weights to the train part; the scaling of the residual that they leave."""
+    def forward(self, given: Given, theta: Tensor | None = None) -> Field:
+        """The frame (b, c, *space); `theta` (b, p) are the parameters, each from −1 to 1."""
         raise NotImplementedError
 
 
@@ -76,13 +78,8 @@ class NoPrior(LinearPrior):
     kind = "frame"
     line = "the next frame itself"
 
-    def forward(self, given: Given) -> Field:
+    def forward(self, given: Given, theta: Tensor | None = None) -> Field:
         return torch.zeros_like(given.history[:, -1])
-
-    def fit(self, data: Dataset) -> Scaling:
-        if data.steady:
-            return fit_frames(data.train, 1, 1)
-        return fit_frames(data.train, data.task(self.history).shown)
 
 
 class LastFrame(LinearPrior):
@@ -93,45 +90,73 @@ class LastFrame(LinearPrior):
 
     @property
     def frame_weights(self) -> Tensor | None:
-        weights = torch.zeros(self.history, self.channels)
-        weights[-1] = 1.0
-        return weights
+        return _newest(self.history, self.channels)
 
-    def forward(self, given: Given) -> Field:
+    def forward(self, given: Given, theta: Tensor | None = None) -> Field:
         return given.history[:, -1]
 
-    def fit(self, data: Dataset) -> Scaling:
-        return fit_increments(data.train, data.task(self.history).shown - 1)
+
+def _newest(history: int, channels: int) -> Tensor:
+    """The weights (K, c) of past frames that repeat the newest."""
+    weights = torch.zeros(history, channels)
+    weights[-1] = 1.0
+    return weights
 
 
 class PastFrames(LinearPrior):
-    """Past frames combined, cell by cell and by channel: û_{t+1} = Σ_k w_k u_{t−k}.
+    """Past frames combined, cell by cell and by channel: û_{t+1} = Σ_k w_k(θ) u_{t−k}.
 
-    The weight is (K, c), the newest frame last; before it is fitted, the last frame again.
+    The weight is (K, c), the newest frame last; before it is fitted, the last frame again.  With a
+    `degree` the weights are polynomials of the parameters, and there is one such weight for each:
+    (J, K, c).
     """
 
     kind = "linear"
     line = "the residual of the best linear combination of the history"
     weight: Tensor
 
-    def __init__(self, channels: int, history: int, grid: Grid) -> None:
+    def __init__(
+        self, channels: int, history: int, grid: Grid, parameters: int = 0, degree: int = 0
+    ) -> None:
         super().__init__(channels, history, grid)
-        weight = torch.zeros(history, channels)
-        weight[-1] = 1.0
-        self.register_buffer("weight", weight)
+        self.powers = powers(parameters, degree)
+        newest = _newest(history, channels)
+        others = torch.zeros(len(self.powers) - 1, history, channels)
+        self.register_buffer("weight", torch.cat([newest[None], others]) if degree else newest)
 
     @property
     def frame_weights(self) -> Tensor | None:
-        return self.weight
+        return self.weight if self.weight.dim() == 2 else self.weight[0]
 
-    def forward(self, given: Given) -> Field:
-        weights = self.weight.view(*self.weight.shape, *[1] * self.grid.dims)
-        return (given.history * weights).sum(dim=1)
+    def forward(self, given: Given, theta: Tensor | None = None) -> Field:
+        weight = self.weight
+        if weight.dim() == 3:
+            assert theta is not None
+            weight = torch.tensordot(polynomials(theta, self.powers), weight, dims=1)
+        return (given.history * weight.view(*weight.shape, *[1] * self.grid.dims)).sum(dim=1)
 
-    def fit(self, data: Dataset) -> Scaling:
-        weight, spread = fit_past_frames(data.train, self.history, data.task(self.history).start)
-        self.weight.copy_(weight)
-        return Scaling(torch.zeros_like(spread), spread)
+
+def powers(parameters: int, degree: int) -> tuple[tuple[int, ...], ...]:
+    """The degree in each parameter of every polynomial, lower total degrees first."""
+    every = product(range(degree + 1), repeat=parameters)
+    kept = [powers for powers in every if sum(powers) <= degree]
+    return tuple(sorted(kept, key=lambda powers: (sum(powers), powers)))
+
+
+def polynomials(theta: Tensor, powers: Sequence[tuple[int, ...]]) -> Tensor:
+    """Products of Chebyshev polynomials of parameters from −1 to 1: (b, p) → (b, J).
+
+    Beyond that range they stay what they are at its end, because polynomials explode there.
+    """
+    x = theta.clamp(-1, 1)
+    each = [torch.ones_like(x), x]
+    for _ in range(max(sum(row) for row in powers) - 1):
+        each.append(2 * x * each[-1] - each[-2])
+    columns = [torch.ones_like(theta[:, 0])]
+    for row in powers[1:]:
+        factors = [each[k][:, place] for place, k in enumerate(row) if k]
+        columns.append(torch.stack(factors).prod(dim=0))
+    return torch.stack(columns, dim=1)
 
 
 class Scheme(LinearPrior):
@@ -156,138 +181,100 @@ class Scheme(LinearPrior):
     def frame_weights(self) -> Tensor | None:
         return None
 
-    def forward(self, given: Given) -> Field:
+    def forward(self, given: Given, theta: Tensor | None = None) -> Field:
         padded = pad(given.history[:, -1], (1,) * self.grid.dims, self.grid.boundary)
         return stencil(padded, self.weight)
 
-    def fit(self, data: Dataset) -> Scaling:
-        weight, constant, spread = fit_scheme(data.train, data.task(self.history).shown - 1)
-        self.weight.copy_(weight)
-        return Scaling(constant, spread)
+
+class Moved(LinearPrior):
+    """The last frame moved along with the flow: û_{t+1}(x) = u_t(x − s).
+
+        s(θ) = (s₀ + Σ_p θ_p s_p) · Δt / Δt₀          cells a step, along each axis
+
+    Between cells it is interpolated by the polynomial through the eight nearest.  The network is
+    shown the history moved as well, a frame of k steps ago by (k + 1) s: it works in the frame
+    that moves along, where what is left to learn is local, however far the data move in a step.
+
+    `velocity` (1 + p, dims) holds s₀ and s_p; no frame is moved farther than `radius` allows.
+    `dt` is the shortest step of a model that takes several.
+    """
+
+    kind = "moved"
+    line = "the change from the last frame, moved along with the flow"
+    velocity: Tensor
+
+    def __init__(
+        self,
+        channels: int,
+        history: int,
+        grid: Grid,
+        radius: tuple[int, ...] = (),
+        parameters: int = 0,
+        dt: float | None = None,
+    ) -> None:
+        super().__init__(channels, history, grid)
+        self.radius, self.dt = radius or (0,) * grid.dims, dt
+        self.register_buffer("velocity", torch.zeros(1 + parameters, grid.dims))
+
+    @property
+    def locality(self) -> Locality:
+        return Locality(self.radius)
+
+    @property
+    def frame_weights(self) -> Tensor | None:
+        return _newest(self.history, self.channels)
+
+    def shift(self, given: Given) -> Tensor:
+        """Cells that each trajectory moves in the step: (b, dims)."""
+        if given.parameters is None:
+            return self.velocity[:1].expand(len(given.history), -1)
+        theta = given.parameters[:, : len(self.velocity) - 1]
+        moved = self.velocity[0] + theta @ self.velocity[1:]
+        return moved if self.dt is None else moved * given.parameters[:, -1:] / self.dt
+
+    def carry(self, given: Given) -> Given:
+        frames = given.history.shape[1]
+        ages = torch.arange(frames, 0, -1, device=given.history.device)
+        cells = (self.shift(given)[:, None] * ages[:, None]).flatten(0, 1)
+        u = given.history.flatten(0, 1)
+        for axis, radius in enumerate(self.radius):
+            if radius:
+                u = move(u, cells[:, axis], axis, radius, self.grid.boundary[axis])
+        return replace(given, history=u.unflatten(0, (-1, frames)))
+
+    def forward(self, given: Given, theta: Tensor | None = None) -> Field:
+        return given.history[:, -1]
+
+
+#: Cells whose polynomial interpolates between two of them.
+NEAREST = 8
+
+
+def move(u: Field, cells: Tensor, axis: int, radius: int, boundary: str) -> Field:
+    """u(x − s) along one axis, with a shift s of its own for each row: (b, c, *space), (b,)."""
+    dims = u.dim() - 2
+    width = [radius if a == axis else 0 for a in range(dims)]
+    padded = pad(u, width, [boundary] * dims)
+    weight = _lagrange(-cells, radius).repeat_interleave(u.shape[1], dim=0)
+    weight = weight.view(-1, 1, *(2 * w + 1 for w in width))
+    return stencil(padded.flatten(0, 1)[None], weight, groups=len(weight))[0].view_as(u)
+
+
+def _lagrange(at: Tensor, radius: int) -> Tensor:
+    """Weights of the cells −radius … radius that interpolate between them: (b, 2 radius + 1)."""
+    half = NEAREST // 2
+    at = at.clamp(-(radius - half), radius - half)
+    first = at.detach().floor() - (half - 1)
+    places = torch.arange(NEAREST, device=at.device)
+    apart = (at - first)[:, None] - places
+    same = torch.eye(NEAREST, dtype=torch.bool, device=at.device)
+    factors = torch.where(same, 1.0, apart[:, None] / (places[:, None] - places + same.to(at)))
+    where = (first[:, None] + places + radius).long().clamp(0, 2 * radius)
+    empty = torch.zeros(len(at), 2 * radius + 1, dtype=at.dtype, device=at.device)
+    return empty.scatter(1, where, factors.prod(dim=2))
 
 
 #: Every prior by the name that the setting `predict` has.
 PRIORS: dict[str, type[LinearPrior]] = {
-    prior.kind: prior for prior in (NoPrior, LastFrame, PastFrames, Scheme)
+    prior.kind: prior for prior in (NoPrior, LastFrame, PastFrames, Scheme, Moved)
 }
-
-
-def choose_prior(data: Dataset, history: int) -> str:
-    """The kind of prior that suits the data: a key of `PRIORS`.
-
-    Each is scored by what becomes of it when it is rolled out over training trajectories.  A
-    finite-difference scheme that predicts them is best: its residual is a function of the last
-    frame.  Combining past frames is taken where only that predicts them, as it does for waves that
-    come back; elsewhere its small first error hides that it goes on with any error as if it were
-    motion.  Then the scheme again, unless its error exceeds the data's own size: data that move
-    farther in a step than it sees make it extrapolate, and it explodes.
-    """
-    if data.steady:
-        return NoPrior.kind
-    scheme_error = _rollout_error(Scheme, data, history)
-    if scheme_error < _WELL_ROLLED:
-        return Scheme.kind
-    if _rollout_error(PastFrames, data, history) < _WELL_ROLLED:
-        return PastFrames.kind
-    return Scheme.kind if scheme_error < 1 else LastFrame.kind
-
-
-def _rollout_error(kind: type[LinearPrior], data: Dataset, history: int) -> float:
-    """The error of a fitted prior alone, relative to the fields, over training trajectories."""
-    prior = kind(data.channels, history, data.grid)
-    constant = prior.fit(data).mean.view(-1, *[1] * data.grid.dims)
-
-    def step(history: Trajectory) -> Field:
-        return prior(Given(history)) + constant
-
-    given, truth = data.train.begin(range(min(len(data.train), _ROLLED_SAMPLES)), history)
-    error = rollout(step, given, truth.shape[1]) - truth
-    over = (0, 1, *range(3, truth.dim()))
-    share = error.square().sum(over) / truth.square().sum(over).clamp_min(1e-30)
-    return float(share.mean().sqrt())
-
-
-def fit_past_frames(
-    part: Part, history: int, start: int = 0, ridge: float = 1e-6
-) -> tuple[Tensor, Tensor]:
-    """The weights of past frames that predict the next one best, cell by cell and by channel.
-
-        min_w Σ ( u_{t+1} − Σ_k w_k u_{t−k} )² + ridge · Σ u² · |w|²
-
-    (k, c) weights and the (c,) spread of the residual.  Frames before `start` are not fitted.
-    """
-    gram, count = torch.zeros(()), 0
-    for u, thin, mask in _trajectories_to_fit(part, start):
-        cells = u.flatten(2) if mask is None else u[:, :, mask]
-        windows = cells[..., ::thin].unfold(0, history + 1, 1).movedim(1, 0).flatten(1, 2)
-        gram, count = gram + windows.mT @ windows, count + windows.shape[1]
-    size = gram[:, :-1, :-1].diagonal(dim1=1, dim2=2).mean(dim=1, keepdim=True)
-    weights, spread = _least_squares(gram, 1, ridge * size.expand(-1, history), count)
-    return weights[..., 0].T.float(), spread.flatten().float()
-
-
-def fit_scheme(part: Part, start: int = 0, ridge: float = 1e-8) -> tuple[Tensor, Tensor, Tensor]:
-    """The linear scheme over the last frame that predicts the next one best.
-
-        min_{S, s} Σ ‖ u_{t+1} − S ∗ u_t − s ‖² + ridge · Σ |u|² · |S|²
-
-    (c, c, 3, …) weights from all fields to each, the (c,) constants s and the (c,) spread of the
-    residual.  Frames before `start`, which are only ever shown, are not fitted.
-    """
-    boundary, channels = part.data.grid.boundary, part.data.channels
-    gram, cells = torch.zeros(()), 0
-    for u, thin, mask in _trajectories_to_fit(part, start):
-        taps = _taps(u[:-1], boundary, thin)
-        following = u[1:].transpose(0, 1).flatten(1)[:, ::thin]
-        if mask is not None:
-            inside = _inner(mask, boundary).repeat(len(u) - 1)[::thin]
-            taps, following = taps[:, inside], following[:, inside]
-        both = torch.cat([taps, torch.ones_like(taps[:1]), following])
-        gram, cells = gram + both @ both.T, cells + both.shape[1]
-    weights, spread = _least_squares(gram, channels, ridge * gram.diagonal()[:-channels], cells)
-    scheme = weights[:-1].T.unflatten(1, (channels, *[3] * len(boundary)))
-    return scheme.float(), weights[-1].float(), spread.float()
-
-
-def _least_squares(gram: Tensor, targets: int, ridge: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Weights from the other columns of a Gram matrix to its last `targets`, and what they leave.
-
-    (…, n + targets, n + targets), ridge (…, n) → (…, n, targets) and the spread (…, targets).
-    """
-    past, mixed = gram[..., :-targets, :-targets], gram[..., :-targets, -targets:]
-    # A column of zeros, of a field that is zero everywhere, gets a weight of zero.
-    ridge = torch.where(ridge > 0, ridge, 1.0)
-    weights = torch.linalg.solve(past + torch.diag_embed(ridge), mixed)
-    own = gram[..., -targets:, -targets:]
-    left = own - 2 * weights.mT @ mixed + weights.mT @ past @ weights
-    return weights, (left.diagonal(dim1=-2, dim2=-1).clamp_min(0) / count).sqrt()
-
-
-def _trajectories_to_fit(part: Part, start: int) -> Iterator[tuple[Tensor, int, Tensor | None]]:
-    """Some trajectories (t, c, *space) in double precision, how thinly to look at them, a mask."""
-    count = min(len(part), _FIT_SAMPLES)
-    for i in torch.linspace(0, len(part) - 1, count).long().tolist():
-        u = part.trajectory(i, start).double()
-        # Never a multiple of two, or the cells looked at would stand in columns.
-        yield u, max(1, count * u[:, 0].numel() // _FIT_VALUES) | 1, part.mask(i)
-
-
-def _inner(mask: Tensor, boundary: tuple[str, ...]) -> Tensor:
-    """The cells whose neighbours are part of the domain too: (*space) → (cells,)."""
-    one = mask.float()[None, None]
-    whole = torch.ones(1, 1, *[3] * mask.dim())
-    counted = stencil(pad(one, (1,) * mask.dim(), boundary), whole)
-    return (counted[0, 0] > 3 ** mask.dim() - 0.5).flatten()
-
-
-def _taps(u: Tensor, boundary: tuple[str, ...], thin: int) -> Tensor:
-    """What a stencil of radius one sees at every `thin`-th cell: (t, c, *space) → (c · 3^d, n)."""
-    frames, _, *space = u.shape
-    padded = pad(u, (1,) * len(space), boundary).transpose(0, 1)
-    cells = torch.arange(0, frames * math.prod(space), thin)
-    frame, *place = torch.unravel_index(cells, (frames, *space))
-    seen = []
-    for offset in product(range(3), repeat=len(space)):
-        there: list[Any] = [p + o for p, o in zip(place, offset, strict=True)]
-        seen.append(padded[(slice(None), frame, *there)])
-    return torch.stack(seen, dim=1).flatten(0, 1)

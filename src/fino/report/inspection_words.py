@@ -108,6 +108,8 @@ def describe_prior(found: PriorReport) -> list[str]:
     """Which frames are combined, or which equation the stencil stands for."""
     if found.kind == "increment":
         return ["It adds to the last frame."]
+    if found.kind == "moved":
+        return ["It adds to the last frame, moved along with the flow."]
     lines = []
     if found.frames:
         combined = ", ".join(

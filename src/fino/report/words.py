@@ -60,7 +60,7 @@ def describe_plan(settings: TrainingSettings, model: Emulator, data: Dataset) ->
     return [
         f"model {model.settings.model}: {model.parameters_count:,} weights, {shape}",
         _reach(model, prior.kind, data),
-        f"it is shown {model.history} {unit} and predicts {prior.line}",
+        f"it is shown {model.history} {unit} and predicts {prior.line}{_strides(model)}",
         f"data: {len(data.train)} trajectories to learn from, {len(data.validation)} to validate on"
         f"{no_validation}",
         f"batch {settings.batch}, horizon up to {settings.horizon or 'the end'}, "
@@ -69,6 +69,12 @@ def describe_plan(settings: TrainingSettings, model: Emulator, data: Dataset) ->
         f"budget: {budget}; validated {settings.validations} times by "
         f"{settings.validation_samples} rollouts",
     ]
+
+
+def _strides(model: Emulator) -> str:
+    """The lengths of a step, where there are several."""
+    *others, last = (str(stride) for stride in model.strides)
+    return f", in steps of {', '.join(others)} or {last} frames" if others else ""
 
 
 def describe_light_cone(cone: LightCone, data: Dataset) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -75,13 +76,18 @@ def draw_batch(
     seed, batch, length = settings.seed, settings.batch or 1, emulator.history + horizon
     first = part.data.task(emulator.history).start
     samples, starts = windows(seed, step, batch, len(part), part.frames - first, length)
-    if part.data.conditions.lengths is not None:  # those of shorter trajectories begin earlier
-        own = part.data.lengths[[part.samples[i] for i in samples]]
-        starts = starts % (own - first - length + 1)
+    own = part.data.lengths[[part.samples[i] for i in samples]] - first
+    strides = _strides(emulator, seed, step, own, length)
+    # Windows of shorter trajectories and of longer strides begin earlier.
+    starts = starts % (own - (length - 1) * strides)
     starts = starts + first if settings.windows == "random" else np.full_like(starts, first)
     pairs = list(zip(samples.tolist(), starts.tolist(), strict=True))
-    cut = [part.window([i], at, emulator.history, horizon) for i, at in pairs]
+    cut = [
+        part.window([i], at, emulator.history, horizon, int(stride))
+        for (i, at), stride in zip(pairs, strides, strict=True)
+    ]
     given, future = Given.join([given for given, _ in cut]), torch.cat([ahead for _, ahead in cut])
+    given = emulator.conditioning.with_dt(given, torch.from_numpy(strides * emulator.settings.dt))
     if settings.augment:
         given, future = augment(given, future, part.data.card, seed, step)
     if settings.noise:
@@ -103,6 +109,16 @@ def draw_batch(
         tuple(start for _, start in chosen),
         inner,
     )
+
+
+def _strides(emulator: Emulator, seed: int, step: int, own: np.ndarray, length: int) -> np.ndarray:
+    """The frames between two of each window, drawn among those that leave it in its trajectory."""
+    strides = np.array(emulator.strides)
+    if len(strides) == 1:
+        return np.ones(len(own), dtype=int)
+    draw = numpy_stream(seed, "strides", step)
+    fit = [strides[(length - 1) * strides < frames] for frames in own]
+    return np.array([draw.choice(some) for some in fit])
 
 
 def windows(
@@ -223,7 +239,7 @@ def move_each(
     for kind, names in card.given_names.items():
         directions[kind] = tuple(card.turning.get(name) for name in names)
     window = {"history": torch.cat([given.history, future], dim=1), **given.beside}
-    moved = {
+    moved: dict[str, Any] = {
         kind: torch.stack(
             [m.apply(u, kind, directions.get(kind, ())) for u, m in zip(values, moves, strict=True)]
         )

@@ -85,7 +85,7 @@ def train(
     steps = steps_allowed(settings, len(part), settings.batch or 1)
     rows = processes.rows(settings.batch or 1)
     unroll = Unroll(emulator, settings)
-    given, future = _validation_trajectories(emulator, data, settings)
+    trajectories = _validation_trajectories(emulator, data, settings)
     state.clock.resume()
     share = _share(state, settings, steps, processes)
     often = settings.validations or VALIDATIONS
@@ -116,7 +116,7 @@ def train(
         validation, improved = None, False
         if int(share * often) > validations:
             validations = int(share * often)
-            validation = validate(state.candidate.eval(), given, future)
+            validation = _validate(state.candidate.eval(), trajectories)
             improved = _keep_if_best(state, validation, settings, processes)
         yield Happened(
             step=state.step,
@@ -142,12 +142,25 @@ def _share(
 
 def _validation_trajectories(
     emulator: Emulator, data: Dataset, settings: TrainingSettings
-) -> tuple[Given, Tensor]:
-    """What models are chosen by: whole trajectories, as many as the settings say."""
+) -> list[tuple[Given, Tensor]]:
+    """What models are chosen by: whole trajectories, as many as the settings say.
+
+    A model of several strides is validated on the shortest and on the longest.
+    """
     part = validation_part(data)
     count = min(len(part), settings.validation_samples or VALIDATION_SAMPLES)
     given, future = part.begin(range(count), emulator.history)
-    return given.to(settings.device), future.to(settings.device)
+    given, future = given.to(settings.device), future.to(settings.device)
+    ends = sorted({emulator.strides[0], emulator.strides[-1]})
+    return [(emulator.at_stride(given, s), future[:, s - 1 :: s]) for s in ends]
+
+
+def _validate(emulator: Emulator, trajectories: list[tuple[Given, Tensor]]) -> Validation:
+    """The mean over the strides."""
+    found = [validate(emulator, given, future) for given, future in trajectories]
+    diverged = next((v.diverged for v in found if v.diverged is not None), None)
+    full, nrmse = sum(v.full for v in found), sum(v.nrmse for v in found)
+    return Validation(full / len(found), nrmse / len(found), diverged)
 
 
 def _keep_if_best(

@@ -71,7 +71,7 @@ class Unroll(nn.Module):
     ) -> Tensor:
         """What is given and the future (b, H, c, *space) → (); `inner` are the cells that count."""
         measure, given = LOSSES[self.settings.loss], Given.of(given)
-        spread = self._spread().view(-1, *[1] * (future.dim() - 3))
+        spread = self._spread(self.emulator.conditioning.with_dt(given))
         losses = [
             measure(_inside(_masked(frame - future[:, t], given), inner), spread)
             for t, frame in self._unroll(given, future.shape[1])
@@ -79,16 +79,18 @@ class Unroll(nn.Module):
         total = torch.stack(losses).sum()
         return total if self.settings.loss == "paper" else total / len(losses)
 
-    def _spread(self) -> Tensor:
-        """The unit of error for each channel.
+    def _spread(self, given: Given) -> Tensor:
+        """The unit of error for each channel: (c, 1, …), or (b, c, 1, …) where steps differ.
 
         `fields` weighs the channels by the size of their fields, as nRMSE does, and has one
         common factor that makes the loss begin near one.
         """
-        residual, fields = self.emulator.output_std, self.emulator.input_std
+        _, residual = self.emulator.residual_scale(given)
+        fields = self.emulator.input_std.view(-1, *[1] * self.emulator.grid.dims)
         if self.settings.loss != "fields":
             return torch.where(residual > 0, residual, fields)
-        common = (residual / fields).square().mean().sqrt()
+        channel = residual.dim() - 1 - self.emulator.grid.dims
+        common = (residual / fields).square().mean(dim=channel, keepdim=True).sqrt()
         return fields * torch.where(common > 0, common, 1.0)
 
     def _unroll(self, given: Given, horizon: int) -> Iterator[tuple[int, Field]]:
