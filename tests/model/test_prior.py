@@ -121,7 +121,7 @@ def test_a_scheme_that_would_have_to_see_farther_is_not_built_upon():
         fitted = fit_prior("stencil", data, 1, conditioning)
         errors.append(_scored(fitted, data, conditioning).error)
     assert errors[0] > 1 > errors[1]
-    assert choose_prior(far, 1).kind == "moved"
+    assert choose_prior(far, 1).kind == "increment"
     assert choose_prior(near, 1).kind == "stencil"
 
 

@@ -67,12 +67,13 @@ def build(
             raise ValueError(f"Unknown size '{size}'. {did_you_mean(size, [*network_class.sizes])}")
         settings = {**network_class.sizes[size], **settings}
     grid = data.grid
+    moved_history = 1 if history is None else history
     history = 1 if predict == Moved.kind and history is None else history
     strides, history = _check_strides(strides, data, history)
     data.task(history)  # refuses a history that leaves nothing to predict
     conditioning = Conditioning.of(data, condition, strides)
     fitted = (
-        choose_prior(data, history, conditioning)
+        choose_prior(data, history, conditioning, moved_history)
         if predict is None
         else fit_prior(predict, data, history, conditioning)
     )

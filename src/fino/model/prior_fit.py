@@ -57,29 +57,34 @@ class Fitted:
         return self.prior.kind
 
 
-def choose_prior(data: Dataset, history: int, conditioning: Conditioning | None = None) -> Fitted:
+def choose_prior(
+    data: Dataset,
+    history: int,
+    conditioning: Conditioning | None = None,
+    moved_history: int = 1,
+) -> Fitted:
     """The prior that suits the data: a key of `PRIORS`, fitted.
 
     Each is scored by what becomes of it when it is rolled out over training trajectories.  A
     finite-difference scheme that predicts them is best: its residual is a function of the last
     frame.  Combining past frames is taken where only that predicts them, as it does for waves that
     come back; elsewhere its small first error hides that it goes on with any error as if it were
-    motion.  Then the last frame moved along, where the flow is the same everywhere.  Where
-    parameters vary or steps have several lengths it comes first.  Then the scheme again, unless
-    its error exceeds the data's own size: data that move farther in a step than it sees make it
-    extrapolate, and it explodes.
+    motion.  Then the scheme again, unless its error exceeds the data's own size: data that move
+    farther in a step than it sees make it extrapolate, and it explodes.  Where parameters vary or
+    steps have several lengths, `moved_history` frames moved along come first if they predict.
     """
     conditioning = conditioning or Conditioning.of(data)
     if data.steady:
         return fit_prior(NoPrior.kind, data, history, conditioning)
-    order = [Scheme.kind, PastFrames.kind, Moved.kind]
+    order = [Scheme.kind, PastFrames.kind]
     if conditioning.settings.steps:
         order = [Moved.kind]
     elif conditioning.settings.parameters:
         order = [Moved.kind, Scheme.kind, PastFrames.kind]
     found = {}
     for kind in order:
-        fitted = fit_prior(kind, data, 1 if kind == Moved.kind else history, conditioning)
+        frames = moved_history if kind == Moved.kind else history
+        fitted = fit_prior(kind, data, frames, conditioning)
         found[kind] = _scored(fitted, data, conditioning)
         if found[kind].error < _WELL_ROLLED and _moves(found[kind].prior):
             return found[kind]
