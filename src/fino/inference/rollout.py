@@ -156,6 +156,7 @@ def _key(model: Any, history: Any, *facts: Any) -> str | None:
     else:
         given = Given.of(history)
         tensors += [given.history, *given.beside.values()]
+        facts = (*facts, given.pace)
     for tensor in tensors:
         array = tensor.detach().cpu().numpy() if isinstance(tensor, Tensor) else np.asarray(tensor)
         digest.update(f"{array.shape} {array.dtype}".encode() + array.tobytes())
