@@ -1,5 +1,6 @@
 """Small files in every format that fino opens."""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -150,6 +151,21 @@ def native_file(path: Path, steady: bool = False) -> Path:
     )  # fmt: skip
     save(data, path)
     return path
+
+
+def mutated(content: bytes, draw: random.Random) -> bytes:
+    """Cut short, bytes changed, or a stretch overwritten."""
+    changed = bytearray(content)
+    kind = draw.randrange(5)
+    if kind == 0:
+        return bytes(changed[: draw.randrange(1, len(changed))])
+    if kind == 1:
+        place, length = draw.randrange(len(changed)), draw.randrange(1, 64)
+        changed[place : place + length] = draw.randbytes(length)
+        return bytes(changed)
+    for _ in range((1, 4, 16)[kind - 2]):
+        changed[draw.randrange(len(changed))] = draw.randrange(256)
+    return bytes(changed)
 
 
 #: Every single-file format by name.

@@ -7,12 +7,14 @@ given by options.  Mistakes are answered with one line each.
 from __future__ import annotations
 
 import csv
+import random
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 import torch
+from samples import mutated
 from scipy.io import netcdf_file, savemat
 
 import fino
@@ -485,3 +487,19 @@ def test_parts_are_chosen_by_number_share_rule_folder_or_file(tmp_path):
     assert sizes(fino.open(tmp_path / "parts", **ASKED)) == [6, 0, 6]
     with pytest.raises(ValueError, match="test and validation do not go with split or test_data"):
         fino.open(path, **ASKED, test=3, test_data=other)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("zarr", "folder")])
+def test_mutated_files_are_opened_or_refused_in_one_line(files, tmp_path, kind):
+    path, options = files[kind]
+    content, mutant = path.read_bytes(), tmp_path / path.name
+    refused = 0
+    for i in range(15):
+        mutant.write_bytes(mutated(content, random.Random(f"{kind} {i}")))
+        try:
+            data = fino.open(mutant, **options)
+            data.read(range(len(data)))
+        except ValueError as error:
+            assert "\n" not in str(error) and str(mutant) in str(error), i
+            refused += 1
+    assert refused > 1

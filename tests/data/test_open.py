@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import samples
 import torch
-from samples import noise
+from samples import mutated, noise
 
 import fino
 from fino.data.pdebench import export_pdebench
@@ -228,21 +228,6 @@ def test_an_array_that_lies_in_another_file_is_refused(tmp_path):
     for name in ("linked.h5", "raw.h5"):
         with pytest.raises(ValueError, match=r"the array /tensor lies in another file. Copy it"):
             fino.open(tmp_path / name)
-
-
-def mutated(content: bytes, draw: random.Random) -> bytes:
-    """Cut short, bytes changed, or a stretch overwritten."""
-    changed = bytearray(content)
-    kind = draw.randrange(5)
-    if kind == 0:
-        return bytes(changed[: draw.randrange(1, len(changed))])
-    if kind == 1:
-        place, length = draw.randrange(len(changed)), draw.randrange(1, 64)
-        changed[place : place + length] = draw.randbytes(length)
-        return bytes(changed)
-    for _ in range((1, 4, 16)[kind - 2]):
-        changed[draw.randrange(len(changed))] = draw.randrange(256)
-    return bytes(changed)
 
 
 def open_mutants(tmp_path: Path, kinds: dict[str, int]) -> None:
