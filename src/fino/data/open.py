@@ -13,18 +13,13 @@ process starts with the first such file, serves later ones, and leaves when idle
 
 from __future__ import annotations
 
-import atexit
 import json
 import math
 import os
-import select
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import h5py
@@ -47,6 +42,7 @@ from fino.data.readers import (
 )
 from fino.data.split import Split, split_by_rule
 from fino.data.store import is_native, read_native
+from fino.data.trial import ask
 from fino.data.well import is_well, read_well
 from fino.settings import did_you_mean
 
@@ -78,18 +74,12 @@ _KNOWN = (
 _NO_NETCDF = " It is not NetCDF, although its name says so: was the download cut short?"
 
 #: Seconds that opening a foreign file may take, and bytes for which one more is granted.
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 _BYTES_A_SECOND = 2**25
-
-#: Seconds without work after which the process leaves.
-_IDLE = 5.0
 
 #: Bytes of numbers that it reads, and bytes that are too many for one trajectory.
 _TRIAL = 2**26
 _LARGEST = 2**33
-
-_lock = Lock()
-_process: subprocess.Popen[str] | None = None
 
 
 def open(path: Any, *, usual: Mapping[str, Any] | None = None, **options: Any) -> Dataset:
@@ -199,7 +189,9 @@ def _in_memory(thing: Any) -> dict[str, Variable]:
     if not all(hasattr(array, "shape") for array in arrays.values()):
         raise ValueError(f"it is no file, array, tensor or xarray object, but {type(thing)}.")
     return {
-        str(name): hold_variable(a.filled(np.nan) if np.ma.isMaskedArray(a) else plain(a))
+        str(name): hold_variable(
+            np.ma.filled(a.astype(float), np.nan) if np.ma.isMaskedArray(a) else plain(a)
+        )
         for name, a in arrays.items()
     }
 
@@ -247,6 +239,9 @@ def _read(files: list[Path], options: dict[str, Any]) -> Dataset:
         own = {key: options[key] for key in options if key in _CLIMATE}
         others = {key: options[key] for key in options if key not in _CLIMATE}
         return _changed(read_climate(files, **own), others)
+    months = [key for key in _CLIMATE if key in options]
+    if months:
+        raise ValueError(f"{months[0]} is for maps of the weather; test=50 chooses a test part.")
     parts = [_naming(file, files, _read_one, *kinds, options) for file in files]
     return parts[0] if len(parts) == 1 else _join(parts, files)
 
@@ -297,9 +292,10 @@ def _changed(data: Dataset, options: Mapping[str, Any]) -> Dataset:
     options = {key: value for key, value in options.items() if key != "usual"}
     wrong = [key for key in options if key not in _CHANGED]
     if wrong:
+        hint = " Name its arrays with array=… (--array) to have them read as any others."
         raise ValueError(
-            f"its layout says itself what its arrays are: it takes no option '{wrong[0]}'. Name "
-            "the arrays with array=… (--array) to have them read as any others."
+            f"its layout says itself what its arrays are: it takes no option '{wrong[0]}'."
+            f"{'' if wrong[0] == 'array' else hint}"
         )
     if not options:
         return data
@@ -425,85 +421,24 @@ def _cut(data: Dataset, given: Mapping[str, Any]) -> Dataset:
 
 
 def _try_elsewhere(files: list[Path], options: dict[str, Any]) -> None:
-    """Open files in the other process; a crash, a hang or a refusal becomes one ValueError."""
-    size = sum(path.stat().st_size for path in files)
+    """Open files in another process; a crash, a hang or a refusal becomes one ValueError."""
     # Arrays that were given beside the file are not needed to find out whether it can be read.
     beside = ("parameters", "known", "forcing", "mask")
-    plain_options = {k: v for k, v in options.items() if k not in beside or read_names(v)}
-    request = json.dumps([[str(path.resolve()) for path in files], plain_options])
-    with _lock:
-        answer = _ask(request, _PATIENCE + size / _BYTES_A_SECOND)
-    if answer:
-        raise ValueError(answer)
+    told = {k: v for k, v in options.items() if k not in beside or read_names(v)}
+    size = sum(path.stat().st_size for path in files)
+    request = json.dumps([[str(path.resolve()) for path in files], told])
+    code = "from fino.data.trial import serve; from fino.data.open import answer; serve(answer)"
+    line = ask(code, request, _PATIENCE + size / _BYTES_A_SECOND)
+    answered = "it is damaged: reading it crashed or did not end." if line is None else line
+    if answered:
+        raise ValueError(answered)
 
 
-def _ask(request: str, patience: float) -> str:
-    """The process's answer, "" if all is well; an error line too if it died or was too slow."""
-    global _process
-    for _ in range(2):  # an idle process may leave just as it is asked
-        if _process is not None and _process.poll() is not None:
-            _stop()
-        process = _process = _process or _start()
-        if process is None:
-            return ""
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(request + "\n")
-            process.stdin.flush()
-        except BrokenPipeError:
-            _stop()
-            continue
-        ready, _, _ = select.select([process.stdout], [], [], patience)
-        line = process.stdout.readline() if ready else ""
-        if line:
-            return str(json.loads(line))
-        left = process.poll() == 0
-        _stop()
-        if not left:
-            break
-    return "it is damaged: reading it crashed or did not end."
-
-
-def _start() -> subprocess.Popen[str] | None:
-    """A new process, or None where none may be started: then the file is opened untried."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from fino.data.open import serve; serve()"
+def answer(request: str) -> str:
+    """In the other process: open, read the first and last samples and some between; "" if well."""
     try:
-        return subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-    except OSError:
-        return None
-
-
-def _stop() -> None:
-    global _process
-    if _process is not None:
-        _process.kill()
-        with _process:  # closes its pipes and waits for it
-            _process = None
-
-
-atexit.register(_stop)
-
-
-def serve() -> None:
-    """The other process: answer requests until there are none for a while."""
-    while select.select([sys.stdin], [], [], _IDLE)[0]:
-        line = sys.stdin.readline()
-        if not line:
-            return
-        files, options = json.loads(line)
-        print(json.dumps(_try([Path(file) for file in files], options)), flush=True)
-
-
-def _try(files: list[Path], options: dict[str, Any]) -> str:
-    """Open, read the first and last samples and as many between as the trial allows."""
-    try:
-        source = _read(files, options).source
+        files, options = json.loads(request)
+        source = _read([Path(file) for file in files], options).source
         samples, *rest = source.shape
         size = 4 * math.prod(rest)
         if size > _LARGEST:
