@@ -42,7 +42,7 @@ from fino.data.readers import (
 )
 from fino.data.split import Split, split_by_rule
 from fino.data.store import is_native, read_native
-from fino.data.trial import ask
+from fino.data.trial import ask, serve
 from fino.data.well import is_well, read_well
 from fino.settings import did_you_mean
 
@@ -427,15 +427,20 @@ def _try_elsewhere(files: list[Path], options: dict[str, Any]) -> None:
     told = {k: v for k, v in options.items() if k not in beside or read_names(v)}
     size = sum(path.stat().st_size for path in files)
     request = json.dumps([[str(path.resolve()) for path in files], told])
-    code = "from fino.data.trial import serve; from fino.data.open import answer; serve(answer)"
+    code = "from fino.data.open import answer_all; answer_all()"
     line = ask(code, request, _PATIENCE + size / _BYTES_A_SECOND)
     answered = "it is damaged: reading it crashed or did not end." if line is None else line
     if answered:
         raise ValueError(answered)
 
 
-def answer(request: str) -> str:
-    """In the other process: open, read the first and last samples and some between; "" if well."""
+def answer_all() -> None:
+    """In the other process: try whatever files it is asked about."""
+    serve(_try)
+
+
+def _try(request: str) -> str:
+    """Open files, read the first and last samples and as many between as the trial allows."""
     try:
         files, options = json.loads(request)
         source = _read([Path(file) for file in files], options).source

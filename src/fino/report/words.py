@@ -143,7 +143,7 @@ def describe_question(data: Dataset, scores: Scores) -> str:
     points = " × ".join(str(n) for n in facts["points"])
     fields = ", ".join(facts["fields"])
     if data.steady:
-        inputs = ", ".join(data.card.inputs) or "the input"
+        inputs = ", ".join((*data.card.inputs, *data.card.known)) or "the input"
         return (
             f"Given {inputs} on a grid of {points} cells, find {fields}. Scored on "
             f"{facts['samples']} {facts['part']} samples that were not used for training."
