@@ -280,6 +280,11 @@ def test_a_steady_problem_has_any_number_of_inputs_and_outputs(tmp_path, questio
     }
     opened = fino.open(tmp_path / "a.npz", extent=(0, 1), boundary="neumann", **names)
     assert opened.hash == data.hash
+    np.savez(tmp_path / "b.npz", a=a, u=u)  # all channels in one array
+    whole = fino.open(
+        tmp_path / "b.npz", axes="sample channel x y", inputs="a", extent=(0, 1), boundary="neumann"
+    )
+    assert whole.hash == data.hash
 
 
 @pytest.fixture(scope="module")

@@ -94,11 +94,7 @@ def arrange(
 ) -> Dataset:
     """A data set of named arrays; `fino.open` explains the options.  `place` is a name for them."""
     usual = usual or {}
-    if (
-        array is None
-        and inputs is None
-        and all(n in variables for n in read_names(usual.get("array")))
-    ):
+    if array is None and inputs is None:
         array, inputs = usual.get("array"), usual.get("inputs")
     axes = usual.get("axes") if axes is None else axes
     fields = usual.get("fields") if fields is None else fields
@@ -107,13 +103,8 @@ def arrange(
     named = [word for value in (inputs, *beside.values()) for word in read_names(value)]
     asked, answers, guesses = _choose(variables, read_names(array), read_names(inputs), named)
     steady = bool(asked)
-    letters = _find_axes(
-        variables,
-        [*answers, *asked],
-        [w for part in read_names(axes) for w in part.split()],
-        steady,
-        guesses,
-    )
+    words = " ".join(read_names(axes)).split()
+    letters = _find_axes(variables, [*answers, *asked], words, steady, guesses)
     views = {name: variables[name].view(letters[name]) for name in letters}
     frames = FieldFrames(tuple(views[n] for n in answers), tuple(views[n] for n in asked))
     _check_alike(views)
@@ -157,21 +148,17 @@ def _split_inputs(
     frames: FieldFrames, names: tuple[str, ...]
 ) -> tuple[FieldFrames, tuple[str, ...], dict[str, np.ndarray]]:
     """The inputs that fit into a frame of the answer's channels; the others are known fields."""
-    room, kept = frames.shape[2], []
-    more: dict[str, np.ndarray] = {}
-    used = 0
-    for view in frames.inputs:
-        if used < room:
-            kept.append(view)
-        else:
-            every = (slice(None),) * (len(frames.shape) - 3)
-            rows = np.stack([view.read(i, slice(None), every)[0] for i in range(view.size("s"))])
-            more |= {names[used + c]: rows[:, c] for c in range(rows.shape[1])}
-        used += view.size("c")
-    width = sum(view.size("c") for view in kept)
-    if width > room:
-        raise ValueError(f"its input has {width} channels in one array, its answer {room}.")
-    return FieldFrames(frames.fields, tuple(kept)), names[:width], more
+    channels = [
+        View(view.array, tuple(channel if axis == "c" else axis for axis in view.axes))
+        for view in frames.inputs
+        for channel in range(view.size("c"))
+    ]
+    room, every = frames.shape[2], (slice(None),) * (len(frames.shape) - 3)
+    more = {
+        name: np.stack([view.read(i, slice(None), every)[0, 0] for i in range(frames.shape[0])])
+        for name, view in zip(names[room:], channels[room:], strict=True)
+    }
+    return FieldFrames(frames.fields, tuple(channels[:room])), names[:room], more
 
 
 def _choose(
