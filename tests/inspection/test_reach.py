@@ -36,8 +36,10 @@ def test_a_history_that_carries_the_motion_is_named_beside_the_warning() -> None
     model = fino.build("fino", advection(), levels=0, width=4, history=6, predict="linear")
     found = reach(model, advection())
     assert found.enough is False
-    assert "this model sees 2: use levels = 3" in describe_reach(found, prior="linear")
-    assert "past frames combined, brings the motion along" in describe_reach(found, prior="linear")
+    said = describe_reach(found, prior="linear")
+    assert "this model sees 2. It can follow them all the same" in said
+    assert "past frames combined, brings the motion along" in said
+    assert "to follow any other, use levels = 3" in said
 
 
 def test_a_sufficient_depth_passes() -> None:

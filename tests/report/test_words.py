@@ -1,12 +1,23 @@
 """Sentences about a plan of training, about reach, and about an inspection on the page."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 import fino
 from fino.data.lightcone import light_cone
 from fino.report.inspection_page import write_inspection
 from fino.report.page import report
-from fino.report.words import describe_light_cone, describe_plan
+from fino.report.tables import best_columns, field_table, score_table
+from fino.report.words import (
+    describe_light_cone,
+    describe_plan,
+    describe_verdict,
+    duration,
+    headline_tiles,
+)
 from fino.training.settings import TrainingSettings
 
 
@@ -62,3 +73,61 @@ def test_a_report_shows_the_inspection_of_its_run(make_run):
     report(folder)
     text = (folder / "report.html").read_text()
     assert "Will it stay stable?" in text and 'id="inspection"' in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0042, "4.2 ms"),
+        (12.3, "12 s"),
+        (59.7, "1 min"),
+        (190, "3 min 10 s"),
+        (7500, "2 h 5 min"),
+        (3600, "1 h"),
+    ],
+)
+def test_times_are_said_as_people_say_them(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_the_better_of_model_and_baseline_is_bold_and_nothing_else(make_run, make_waves):
+    scores = fino.evaluate(make_run(data=make_waves(channels=2)))
+    shown = score_table(scores)
+    for row in shown.rows:
+        said = row[-1].text
+        assert said in ("better", "worse", "the same")
+        assert sum(cell.best for cell in row) == (said != "the same")
+        assert row[1].best == (said == "better")
+    for metric, best in best_columns(scores).items():
+        assert ("model" in best) or scores.best_baseline(metric) in best
+
+
+def test_scores_are_told_by_field_where_there_are_several(make_run, make_waves, capsys):
+    folder = make_run(data=make_waves(channels=2))
+    scores = fino.evaluate(folder)
+    table = field_table(scores, ("nrmse",))
+    assert table.columns == ("metric", "u", "v")
+    assert [cell.value for cell in table.rows[0][1:]] == list(scores["nrmse"].channels.values())
+    report(folder)
+    assert "<h3>By field</h3>" in (folder / "report.html").read_text()
+    assert field_table(fino.evaluate(make_run("one"))) is None
+
+
+def test_a_narrow_win_is_not_told_as_a_sure_one_and_tiles_agree_with_it(make_run):
+    scores = fino.evaluate(make_run())
+    verdict = {**scores.verdict, "value": 0.5}
+    verdict["baselines"] = {
+        "persistence": {"value": 0.51, "beaten": True, "ratio": 1.02, "certainty": 0.6}
+    }
+    narrow = replace(scores, verdict=verdict, metrics={})
+    said = describe_verdict(narrow)
+    assert "beats every baseline" in said
+    assert said.endswith("Not surely: it beats persistence in 60 % of the draws of test samples.")
+    assert ("1.02×", "below the best baseline", "persistence") in headline_tiles(narrow)
+    lost = {**verdict, "baselines": {"persistence": {**verdict["baselines"]["persistence"]}}}
+    lost["baselines"]["persistence"] |= {"value": 0.25, "beaten": False}
+    assert ("2×", "above the best baseline", "persistence") in headline_tiles(
+        replace(narrow, verdict=lost)
+    )
+    broken = replace(narrow, verdict={**verdict, "value": math.inf})
+    assert not any("baseline" in tile[1] for tile in headline_tiles(broken))

@@ -52,7 +52,8 @@ def evaluate(
     """
     from fino.evaluation.evaluate import evaluate as score
     from fino.machine import keep_freed_memory
-    from fino.report.words import baseline_table, describe_task, describe_verdict
+    from fino.report.tables import field_table, score_table
+    from fino.report.words import baseline_table, describe_verdict
     from fino.training.run import PRETRAINED, find_run
 
     if (run is None) == (pretrained is None):
@@ -81,7 +82,10 @@ def evaluate(
     if json:
         print(scores.to_json(), end="")
         return
-    table(describe_task(scores.data), *scores.table())
+    show_table(score_table(scores))
+    by_field = field_table(scores, ("rmse", "nrmse"))
+    if by_field is not None:
+        show_table(by_field)
     if scores.baselines:
         table("Baselines: predictions that need no learning", *baseline_table(scores))
     say(describe_verdict(scores))

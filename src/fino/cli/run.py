@@ -108,6 +108,7 @@ def _tell_plan(experiment: Experiment, json: bool) -> None:
 def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
     from fino.recipe.data import open_data
     from fino.recipe.run import carry_out, find_obstacles
+    from fino.report.words import duration
 
     if not json:
         steps, left = experiment.preview()
@@ -126,7 +127,7 @@ def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
         for outcome in carry_out(experiment, partial(_watch, quiet=json)):
             outcomes.append(outcome)
             if not json and not outcome.skipped:
-                say(f"  ✓ {outcome.step.title}, {outcome.seconds:.1f} s")
+                say(f"  ✓ {outcome.step.title}, {duration(outcome.seconds)}")
     except KeyboardInterrupt:
         print("fino: stopped, what is done is saved. The same command goes on.", file=sys.stderr)
         sys.exit(130)

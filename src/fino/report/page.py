@@ -179,7 +179,7 @@ def _pictures(
     pictures += _over_parameters(scores)
     pictures += _spectra(run, scores)
     if records := run.metrics:
-        title = f"Training: {records[-1]['cpu_seconds']:.3g} CPU-seconds"
+        title = f"Training: {words.duration(records[-1]['cpu_seconds'])} of processor time"
         caption = "Where a dotted line stands, longer rollouts are asked for and the loss rises."
         caption = caption if len({record.get("horizon") for record in records}) > 1 else ""
         pictures.append(Picture("training", curves.training_curve(records), title, caption))
@@ -249,6 +249,8 @@ def _html(
         "report.html.j2",
         title=f"{run.model_name} on {card.title or card.name}",
         scores=scores,
+        best=tables.best_columns(scores),
+        by_field=tables.field_table(scores),
         verdict=describe_verdict(scores),
         asked=words.describe_question(run.data, scores),
         tiles=words.headline_tiles(scores),

@@ -14,10 +14,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from fino.evaluation.compare import Comparison, Row
+from fino.metrics import METRICS
+from fino.metrics.scores import Scores
 from fino.report.words import counted, describe_task
 from fino.settings import did_you_mean
 
-__all__ = ["Cell", "Table", "comparison", "costs", "rendered", "table_of"]
+__all__ = [
+    "Cell",
+    "Table",
+    "best_columns",
+    "comparison",
+    "costs",
+    "field_table",
+    "rendered",
+    "score_table",
+    "table_of",
+]
 
 #: Columns of a comparison unless told otherwise.
 METRICS_SHOWN = ("rmse", "nrmse", "max_error", "crmse")
@@ -106,6 +118,64 @@ def rendered(tables: Sequence[Table], form: str) -> str:
     if form not in ("markdown", "csv", "latex"):
         raise ValueError(f"Unknown format '{form}'. {did_you_mean(form, _FORMATS)}")
     return "\n".join(getattr(table, form)() for table in tables)
+
+
+def score_table(scores: Scores) -> Table:
+    """Every metric with its interval beside the best baseline; the better of the two is bold."""
+    columns = ("metric", scores.model["name"], "95 % interval", "best baseline", "it is")
+    rows = []
+    for name in (name for name in METRICS if name in scores.metrics):
+        own, best = scores.metrics[name], scores.best_baseline(name)
+        between = "–" if own.low is None else f"{own.low:.3g} – {own.high:.3g}"
+        beside, wins, said = Cell("–"), False, ""
+        if best is not None:
+            other = scores.baselines[best][name]
+            wins = _is_better(name, own.value, other.value)
+            loses = _is_better(name, other.value, own.value)
+            said = "better" if wins else "worse" if loses else "the same"
+            beside = Cell(f"{other.short} {best}", other.value, loses)
+        model = Cell(own.short, own.value, wins)
+        rows.append((Cell(name), model, Cell(between), beside, Cell(said)))
+    return Table(describe_task(scores.data), columns, tuple(rows))
+
+
+def best_columns(scores: Scores) -> dict[str, set[str]]:
+    """By metric, who is best: the names of baselines, and "model" for the model."""
+    found = {}
+    for name, own in scores.metrics.items():
+        known = {"model": own.value}
+        known |= {b: s[name].value for b, s in scores.baselines.items() if name in s}
+        best = (max if METRICS[name].higher_is_better else min)(known.values())
+        found[name] = {who for who, value in known.items() if value == best}
+    return found
+
+
+def _is_better(metric: str, own: float, other: float) -> bool:
+    return own > other if METRICS[metric].higher_is_better else own < other
+
+
+def field_table(scores: Scores, metrics: Sequence[str] = ()) -> Table | None:
+    """The scores of each field; bold where the model beats every baseline on that field.
+
+    None where there is one field.
+    """
+    fields = tuple(scores.data["fields"])
+    shown = [n for n in metrics or METRICS if n in scores.metrics and scores.metrics[n].channels]
+    if len(fields) < 2 or not shown:
+        return None
+    rows = []
+    for name in shown:
+        own = scores.metrics[name].channels
+        others = [b[name].channels for b in scores.baselines.values() if name in b]
+        cells = []
+        for field in fields:
+            rivals = [found[field] for found in others if field in found]
+            wins = all(_is_better(name, own[field], rival) for rival in rivals)
+            text = f"{own[field]:.3g}" if math.isfinite(own[field]) else "diverged"
+            cells.append(Cell(text, own[field], bool(rivals) and wins))
+        rows.append((Cell(name), *cells))
+    note = "Bold: better than every baseline on that field."
+    return Table("By field", ("metric", *fields), tuple(rows), (note,) if others else ())
 
 
 def comparison(

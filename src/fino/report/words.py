@@ -31,6 +31,7 @@ __all__ = [
     "describe_sample",
     "describe_task",
     "describe_verdict",
+    "duration",
     "headline_tiles",
     "learned_steps",
     "reach_bars",
@@ -38,6 +39,8 @@ __all__ = [
     "reproduction_table",
 ]
 
+#: A baseline that is beaten in fewer draws of test samples is not surely beaten.
+_SURE = 0.9
 #: Columns and rows.
 Cells = tuple[list[str], list[list[str]]]
 
@@ -119,11 +122,13 @@ def describe_reach(found: Reach, prior: str = "frame", data: str = "the problem"
     if stride == 1:
         finer = f"data saved {math.ceil(short)} times as often"
     levels = f"levels = {found.levels} or " if found.levels else ""
-    carried = (
-        " What it adds to, past frames combined, brings the motion along;"
-        " that holds for motion that repeats as in its data, and for no other."
-    )
-    return f"{moved}, {sees}: use {levels}{finer}.{carried if prior == 'linear' else ''}"
+    if prior == "linear":
+        return (
+            f"{moved}, {sees}. It can follow them all the same: what it adds to, past frames "
+            "combined, brings the motion along, and the network only corrects it. That holds for "
+            f"motion that repeats as in its data; to follow any other, use {levels}{finer}."
+        )
+    return f"{moved}, {sees}: use {levels}{finer}."
 
 
 def _reach(model: Emulator, prior: str, data: Dataset) -> str:
@@ -188,9 +193,12 @@ def describe_verdict(scores: Scores) -> str:
         return f"{name} (nRMSE {own:.3g}) does not beat {better}."
     best, least = next(iter(baselines.items()))
     ratio = least / own if own > 0 else math.inf
+    unsure = {b: v["certainty"] for b, v in beaten.items() if v.get("certainty", 1.0) < _SURE}
+    narrow = ", ".join(f"{b} in {100 * share:.0f} %" for b, share in unsure.items())
     return (
         f"{name} beats every baseline: nRMSE {own:.3g}, {ratio:.3g} times below the best of them, "
         f"{best} ({least:.3g})."
+        + (f" Not surely: it beats {narrow} of the draws of test samples." if unsure else "")
     )
 
 
@@ -243,21 +251,33 @@ def headline_tiles(scores: Scores) -> list[tuple[str, str, str]]:
     if score is not None:
         between = "" if score.low is None else f"95 %: {score.low:.3g} – {score.high:.3g}"
         found.append((score.short, "relative error (nRMSE)", between))
-    baselines = _by_value(scores)
-    if baselines and score is not None and 0 < score.value < math.inf:
+    baselines, own = _by_value(scores), scores.verdict["value"]
+    if baselines and 0 < own < math.inf:
         best, least = next(iter(baselines.items()))
-        ratio = least / score.value
+        ratio = least / own
         side, ratio = ("below", ratio) if ratio >= 1 else ("above", 1 / ratio)
         word = f"{ratio:.3g}×" if ratio < 1e4 else f"{ratio:.0e}×"
         found.append((word, f"{side} the best baseline", best))
     if "parameters" in cost:
         operations = f"{counted(cost['multiply_adds'])} multiply-adds a step"
         found.append((counted(cost["parameters"]), "parameters", operations))
-    step = f"{1000 * cost['seconds_per_step']:.3g} ms"
-    found.append((step, "a step", "one sample, this machine"))
+    found.append((duration(cost["seconds_per_step"]), "a step", "one sample, this machine"))
     if spent := cost.get("training_cpu_seconds"):
-        found.append((f"{spent:.3g} s", "of training", "processor time"))
+        found.append((duration(spent), "of training", "processor time"))
     return found
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: 4.2 ms, 12 s, 3 min 10 s, 2 h 5 min."""
+    if seconds < 1:
+        return f"{1000 * seconds:.3g} ms"
+    if seconds < 59.5:
+        return f"{seconds:.2g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
 
 
 def counted(number: float) -> str:
