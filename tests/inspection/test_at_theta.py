@@ -17,6 +17,7 @@ from fino.inspection.held import Held, average_conditions, theta_at
 from fino.inspection.layers import gate_reports
 from fino.inspection.operator_norm import layer_bound
 from fino.inspection.stability import StabilityPlan
+from fino.model.fused import plain_blocks
 from fino.report.inspection_page import write_inspection
 from fino.report.inspection_words import inspection_json, inspection_sections
 from fino.report.words import describe_sample
@@ -138,7 +139,7 @@ def test_gates_and_the_bound_from_layers_know_theta() -> None:
     seen = {}
     block.operator.fuse.register_forward_hook(lambda m, i, o: seen.update(gated=i[0]))
     block.operator.gate.register_forward_hook(lambda m, i, o: seen.update(s=i[0]))
-    with torch.no_grad():
+    with torch.no_grad(), plain_blocks():  # the fused block calls no modules
         model(given)
     opening = (seen["gated"] / seen["s"])[seen["s"].abs() > 1e-3]
     assert first.largest == pytest.approx(float(opening.max()), rel=1e-3)

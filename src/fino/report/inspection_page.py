@@ -206,6 +206,9 @@ def _draw_bound(stable: Stability) -> Figure:
     ceiling = 1e3 * bound.spread
     labels = {"xlabel": "step K", "ylabel": "error / spread of each channel", "yscale": "log"}
     with plotted(6.4, 3.6, "best", **labels) as (figure, axes):
+        # First, so that a logarithmic axis has something positive where errors exceed the ceiling.
+        dotted: dict[str, Any] = {"color": INK, "linestyle": ":", "linewidth": 1.2}
+        axes.axhline(bound.spread, label="spread of the data", **dotted)
         lines = [
             (bound.typical, "measured, mean"),
             (bound.measured, "measured, worst"),
@@ -215,8 +218,6 @@ def _draw_bound(stable: Stability) -> Figure:
         for place, (values, label) in enumerate(lines):
             shown = np.where(np.isfinite(values) & (values <= ceiling), values, np.nan)
             axes.plot(steps, shown, label=label, **line_style(place))
-        dotted: dict[str, Any] = {"color": INK, "linestyle": ":", "linewidth": 1.2}
-        axes.axhline(bound.spread, label="spread of the data", **dotted)
         axes.set_title(
             f"Proposition 1 is {verdict(bound)}: below the data's spread for {bound.useful_steps} "
             f"of {len(steps)} steps"
