@@ -113,9 +113,11 @@ def plotted(
         axes.grid(True)
         axes.set(**properties)
         yield figure, axes
-        for side in ("x", "y"):
-            if properties.get(f"{side}scale") == "log":
+        for side, positive in zip("xy", axes.dataLim.minpos, strict=True):
+            if properties.get(f"{side}scale") == "log" and math.isfinite(positive):
                 logarithmic(axes, side)
+            elif properties.get(f"{side}scale") == "log":  # nothing to show, as of a diverged run
+                axes.set(**{f"{side}scale": "linear"})
         if legend == "beside":
             axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         elif legend:
