@@ -207,6 +207,27 @@ def test_the_light_names_what_is_unlike_the_training_data(pages, tmp_path):
 
 
 @needs_node
+def test_a_model_that_is_outrun_by_its_waves_is_said_to_work_on_one_size_only(pages, tmp_path):
+    code = """
+    decodeProgram(facts.program);
+    const world = new World(facts, (points) => new PlainEngine(facts.program, points)), found = [];
+    for (const cells of [128, 160]) {
+      world.settings.points = [1, cells];
+      await world.begin();
+      for (let step = 0; step < 14; step++) await world.advance();
+      const error = world.errors.at(-1).learned[0];
+      found.push({error, words: world.unlike().map(({words}) => words).join()});
+    }
+    return found;
+    """
+    own, other = run_script(SCRIPTS, code, tmp_path, facts=facts_of(pages("advection")))
+    assert own["error"] < 0.01 and own["words"] == ""
+    assert other["error"] > 0.3
+    assert "waves move 25.6 cells a step, farther than the model sees" in other["words"]
+    assert "wrong on domains of another size" in pages("advection")
+
+
+@needs_node
 def test_a_poke_changes_no_cell_beyond_the_reach(pages, tmp_path):
     code = """
     decodeProgram(facts.program);

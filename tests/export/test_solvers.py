@@ -22,16 +22,16 @@ return found;
 
 
 def march(problem, start, frames, folder, dt, tolerance=1e-4):
-    """Frames (t, s, *space) of the page's solver."""
-    grid = problem.grid
+    """Frames (t, s, *space) of the page's solver; a line is a plane of one row."""
+    grid, lift = problem.grid, 2 - problem.grid.dims
     settings = {k: v for k, v in problem.model_dump().items() if not isinstance(v, str | bool)}
     found = run_script(
         ["solvers"],
         MARCH,
         folder,
         name=problem.name,
-        points=grid.points,
-        spacing=grid.spacing,
+        points=[*[1] * lift, *grid.points],
+        spacing=[*[1.0] * lift, *grid.spacing],
         parameters=settings,
         state=start.ravel().tolist(),
         frames=frames,
@@ -69,6 +69,17 @@ def test_shallow_water_flows_as_in_the_package_along_both_axes(tmp_path, name):
 
 
 @needs_node
+@pytest.mark.parametrize("beta", [4.0, -0.7])
+def test_advection_carries_as_the_package_does(tmp_path, beta):
+    problem = PROBLEMS["advection"](points=48, beta=beta)
+    start = problem.draw(problem.grid, 0, [3])[0]
+    expected = problem.solve(problem.grid, start[None], problem.times[:4])[0, 1:]
+    found = march(problem, start, 3, tmp_path, problem.times[1])
+    assert np.abs(found - expected).max() < 1e-10
+    assert np.abs(expected[2] - start).max() > 0.01
+
+
+@needs_node
 def test_gray_scott_comes_nearer_to_the_package_on_finer_grids(tmp_path):
     errors = []
     for points in (16, 32):
@@ -89,7 +100,7 @@ def test_gray_scott_comes_nearer_to_the_package_on_finer_grids(tmp_path):
 @pytest.mark.parametrize("name", sorted(PROBLEMS.keys() & set(SOLVERS)))
 def test_a_start_is_a_pure_function_of_its_seed(name, tmp_path):
     code = """
-    const grid = {points: [8, 12], spacing, parameters};
+    const grid = {points: [name === "advection" ? 1 : 8, 12], spacing, parameters};
     const start = (seed) => SOLVERS[name].draw(randomNumbers(seed), grid);
     const [one, again, other] = [3, 3, 4].map((seed) => Array.from(start(seed)));
     return {one, again, other};

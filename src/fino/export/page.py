@@ -39,6 +39,7 @@ __all__ = ["SOLVERS", "write_page"]
 
 #: Problems that have a classical solver in `browser/solvers.js`.
 SOLVERS = (
+    "advection",
     "diffusion-reaction-2d",
     "gray-scott",
     "shallow-water",
@@ -46,7 +47,7 @@ SOLVERS = (
     "shallow-water-momenta",
 )
 #: The reference is at most so many times finer, or it would be what everybody waits for.
-_FINEST = 2
+_FINEST = {1: 16, 2: 2}
 
 _SCRIPTS = ("solvers.js", "kernel.js", "network.js", "shader.js", "world.js", "play.js")
 
@@ -127,9 +128,7 @@ def _facts(run: Any, program: Program, card: Card | None, data: Dataset | None) 
         "equation": card.equation if card else "",
         "lead": _lead(run, program, solver),
         "words": list(_words(program, card, solver, scored)),
-        "limits": list(
-            dict.fromkeys(run.card["limits"] if run.card else card.flaws if card else ())
-        ),
+        "limits": list(_limits(run, program, card)),
         "version": fino.__version__,
         "command": f"fino export {run.name} --to page" if run.is_shipped else "",
         "program": _program(program),
@@ -140,9 +139,7 @@ def _facts(run: Any, program: Program, card: Card | None, data: Dataset | None) 
         "start": (card.start if card else 0.0),
         "end": card.start + card.dt * (card.frames - 1) if card else None,
         "units": list(card.units) if card else ["" for _ in program.fields],
-        "cellsPerStep": card.speed * program.dt / min(program.grid.spacing)
-        if card is not None and card.speed is not None
-        else None,
+        "cellsPerStep": _cells_per_step(program, card),
         "seen": {
             "low": seen.low,
             "high": seen.high,
@@ -189,7 +186,10 @@ def _see(program: Program, data: Dataset) -> _Seen:
         low=_numbers(torch.stack(lows).amin(0)),
         high=_numbers(torch.stack(highs).amax(0)),
         change=_numbers(torch.stack(changes).amax(0)),
-        colors=(_numbers(torch.stack(ends).mean(0)[0]), _numbers(torch.stack(ends).mean(0)[1])),
+        colors=(
+            _numbers(torch.stack(ends)[:, 0].amin(0)),
+            _numbers(torch.stack(ends)[:, 1].amax(0)),
+        ),
         basis=f"{count} {kind} trajectories of its data{solved}",
     )
 
@@ -233,13 +233,14 @@ def _solver(program: Program, card: Card | None) -> dict[str, Any] | None:
     # Gray–Scott is solved on finer points by itself.
     apart *= int(card.parameters.get("finer") or 1)  # type: ignore[arg-type]
     # Means over finer cells may be taken of fewer; every n-th point has to be that point.
-    refine = min(card.refine, _FINEST) if averaged and apart == 1 else apart
+    finest = _FINEST[program.dims]
+    refine = min(card.refine, finest) if averaged and apart == 1 else apart
     settings = card.parameters.items()
     return {
         "name": card.name,
         "parameters": {k: v for k, v in settings if not isinstance(v, str | bool | None)},
-        "spacing": list(program.grid.spacing),
-        "refine": refine if refine <= _FINEST else 1,
+        "spacing": [*[1.0] * (2 - program.dims), *program.grid.spacing],
+        "refine": refine if refine <= finest else 1,
         "averaged": averaged,
         "solved": card.refine * apart,
     }
@@ -306,6 +307,25 @@ def _starts(
     return [_frames(history) for history in found]
 
 
+def _cells_per_step(program: Program, card: Card | None) -> float | None:
+    """How many cells the fastest wave moves in a step, where that is known."""
+    if card is None or card.speed is None:
+        return None
+    return card.speed * program.dt / min(program.grid.spacing)
+
+
+def _limits(run: Any, program: Program, card: Card | None) -> Iterator[str]:
+    """Where not to trust it, a sentence each."""
+    cells, reach = _cells_per_step(program, card), int(max(program.locality.radius))
+    if cells is not None and cells > reach:
+        yield (
+            f"Waves move {cells:.3g} cells a step and the model sees {reach}: it has learned when "
+            "they come back to this domain, and is wrong on domains of another size."
+        )
+    known = run.card["limits"] if run.card else card.flaws if card else ()
+    yield from dict.fromkeys(known)
+
+
 def _lead(run: Any, program: Program, solver: dict[str, Any] | None) -> str:
     weights = run.model.parameters_count
     cells = int(max(program.locality.radius))
@@ -336,9 +356,8 @@ def _words(
         )
         return
     if (finer := solver["refine"]) > 1:
-        kept = (
-            "the means of whose cells are" if solver["averaged"] else "every other cell of which is"
-        )
+        every = "every other" if finer == 2 else f"every {finer}th"
+        kept = "the means of whose cells are" if solver["averaged"] else f"{every} cell of which is"
         same = finer == solver["solved"]
         made = "as the training data were made" if same else "less fine than the training data's"
         yield (

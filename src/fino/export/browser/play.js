@@ -102,7 +102,7 @@ class Chart {
     for (let power = low; power <= high; power++) {
       svg.append(make("line", {class: "grid", x1: left, x2: width - 8, y1: y(10 ** power), y2: y(10 ** power)}));
       const label = make("text", {x: left - 6, y: y(10 ** power) + 4, "text-anchor": "end"});
-      label.textContent = power >= 0 ? `${100 * 10 ** power} %` : power >= -4 ? `${+(100 * 10 ** power).toPrecision(1)} %` : short(10 ** power);
+      label.textContent = power >= 0 ? `${100 * 10 ** power} %` : power >= -6 ? `${(100 * 10 ** power).toFixed(-2 - power > 0 ? -2 - power : 0)} %` : short(10 ** power);
       svg.append(label);
     }
     for (let i = 0; i <= 4 && steps.length; i++) {
@@ -168,7 +168,7 @@ class Game {
     this.listen();
     await this.begin();
     await this.replay(linked);
-    this.draw();
+    this.draw(false);
     document.documentElement.dataset.ready = "yes";
     if (!linked.step && !matchMedia("(prefers-reduced-motion: reduce)").matches) this.play();
   }
@@ -241,9 +241,10 @@ class Game {
     for (let now = 1; now <= step; now++) {
       await this.world.advance();
       for (const dab of dabs.filter((d) => d.step === now)) this.world.dab(dab);
+      if (this.isLine) this.draw();
       if (now % 10 === 0) {
         this.say(`Replaying the link: step ${now} of ${step}.`);
-        this.draw();
+        this.draw(false);
         await new Promise((done) => setTimeout(done));
       }
     }
@@ -337,7 +338,7 @@ class Game {
   }
 
   drawWords() {
-    const {world, panels} = this, took = (name) => (world.times[name] === undefined ? "" : `${short(world.times[name])} ms a step`);
+    const {world, panels} = this, took = (name) => (world.times[name] === undefined ? "" : `${short(world.times[name])} ms/step`);
     const given = world.isGiven ? `given, frame ${world.given.length} of ${world.history}` : null;
     panels.learned.title(given ?? took("learned"));
     if (world.Solver) panels.classical.title(given ?? (world.own === world.reference ? took("reference") : `same grid, ${took("classical")}`));

@@ -65,16 +65,17 @@ function relativeError(a, b, field, cells) {
   return Math.sqrt(apart / Math.max(size, 1e-30));
 }
 
-/** One of r × r cells, or the mean of the first `mean` × `mean` of them: (s, r·n0, r·n1) → (s, n0, n1). */
-function thin(state, [rows, cols], r, mean = 1) {
-  const parts = state.length / (rows * cols * r * r), out = new Float64Array(parts * rows * cols);
+/** One of r0 × r1 cells, or their mean: (s, r0·n0, r1·n1) → (s, n0, n1). */
+function thin(state, [rows, cols], [r0, r1], averaged) {
+  const parts = state.length / (rows * cols * r0 * r1), out = new Float64Array(parts * rows * cols);
+  const [m0, m1] = averaged ? [r0, r1] : [1, 1];
   for (let s = 0; s < parts; s++)
     for (let i = 0; i < rows; i++)
       for (let j = 0; j < cols; j++) {
         let sum = 0;
-        for (let p = 0; p < mean; p++)
-          for (let q = 0; q < mean; q++) sum += state[((s * rows + i) * r + p) * cols * r + j * r + q];
-        out[(s * rows + i) * cols + j] = sum / mean ** 2;
+        for (let p = 0; p < m0; p++)
+          for (let q = 0; q < m1; q++) sum += state[((s * rows + i) * r0 + p) * cols * r1 + j * r1 + q];
+        out[(s * rows + i) * cols + j] = sum / (m0 * m1);
       }
   return out;
 }
@@ -97,6 +98,11 @@ class World {
 
   get refine() {
     return this.settings.reference === "finer" ? this.facts.solver?.refine ?? 1 : 1;
+  }
+
+  /** A factor along each axis that there is; a line is a plane of one row. */
+  finer(refine) {
+    return this.program.halved.map((there) => (there ? refine : 1));
   }
 
   get cells() {
@@ -148,7 +154,8 @@ class World {
     const {points, scalars} = this.settings, {spacing, parameters} = this.facts.solver;
     const named = Object.fromEntries(this.program.scalars.map((s, i) => [s.name, scalars[i]]));
     return new this.Solver({
-      points: points.map((n) => n * refine), spacing: spacing.map((d) => d / refine),
+      points: points.map((n, axis) => n * this.finer(refine)[axis]),
+      spacing: spacing.map((d, axis) => d / this.finer(refine)[axis]),
       parameters: {...parameters, ...named},
     });
   }
@@ -170,8 +177,7 @@ class World {
 
   /** The state of the reference on the page's grid, as the training data were kept. */
   coarse() {
-    const mean = this.facts.solver.averaged ? this.refine : 1;
-    return thin(this.reference.state, this.settings.points, this.refine, mean);
+    return thin(this.reference.state, this.settings.points, this.finer(this.refine), this.facts.solver.averaged);
   }
 
   /** The fields of the reference on the page's grid: (c, n0, n1). */
@@ -285,19 +291,19 @@ class World {
     this.classical = Float32Array.from(this.own === this.reference ? this.truth : this.own.state.subarray(0, this.truth.length));
   }
 
-  /** Move fields (…, r·n0, r·n1) towards their targets under the brush; null leaves one alone. */
-  blend(state, targets, {x, y, radius}, r) {
-    const [rows, cols] = this.settings.points.map((n) => n * r), periodic = this.program.boundary.map((b) => b === "periodic");
-    const away = (i, n, middle, wraps) => {
-      const d = Math.abs((i + 0.5) / r - middle);
-      return wraps ? Math.min(d, n / r - d) : d;
+  /** Move fields on a grid `refine` times finer towards their targets under the brush; null leaves one alone. */
+  blend(state, targets, {x, y, radius}, refine) {
+    const factors = this.finer(refine), [rows, cols] = this.settings.points.map((n, axis) => n * factors[axis]);
+    const away = (i, axis, middle) => {
+      const d = Math.abs((i + 0.5) / factors[axis] - middle), n = this.settings.points[axis];
+      return this.program.boundary[axis] === "periodic" ? Math.min(d, n - d) : d;
     };
     const flat = this.program.dims === 1;
     for (let i = 0; i < rows; i++) {
-      const a = flat ? 0 : away(i, rows, x, periodic[0]);
+      const a = flat ? 0 : away(i, 0, x);
       if (a >= radius) continue;
       for (let j = 0; j < cols; j++) {
-        const share = coverage(Math.hypot(a, away(j, cols, y, periodic[1])), radius);
+        const share = coverage(Math.hypot(a, away(j, 1, y)), radius);
         if (!share) continue;
         targets.forEach((target, c) => {
           const at = (c * rows + i) * cols + j;
@@ -339,7 +345,7 @@ class World {
 
   /** What about the state is unlike the training data, worst first: [{words, degree}]. */
   unlike() {
-    const {seen, units, end} = this.facts, found = [], {cells, learned, previous} = this;
+    const {seen, units, end, cellsPerStep} = this.facts, found = [], {cells, learned, previous} = this;
     if (!learned.every(Number.isFinite)) return [{words: "numbers have grown without bound", degree: Infinity}];
     this.program.fields.forEach((name, c) => {
       let low = Infinity, high = -Infinity, change = 0;
@@ -359,6 +365,9 @@ class World {
       const value = this.settings.scalars[i], beyond = Math.max(s.low - value, value - s.high) / Math.max(s.high - s.low, 1e-12);
       if (beyond > 1e-3) found.push({words: `${s.name} = ${short(value)} is outside of ${short(s.low)} … ${short(s.high)}`, degree: beyond});
     });
+    const {points, radius} = this.program, other = this.settings.points.some((n, axis) => n !== points[axis]);
+    if (other && cellsPerStep > Math.max(...radius))
+      found.push({words: `waves move ${short(cellsPerStep)} cells a step, farther than the model sees, so it works on ${points.join(" × ").replace("1 × ", "")} cells only`, degree: 1});
     if (end !== null && this.time > end + 1e-9)
       found.push({words: `training trajectories end at t = ${short(end)}`, degree: 0.1});
     return found.filter(({degree}) => degree > 0.02).sort((a, b) => b.degree - a.degree);
