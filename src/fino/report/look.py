@@ -113,10 +113,12 @@ def plotted(
         axes.grid(True)
         axes.set(**properties)
         yield figure, axes
-        for side, positive in zip("xy", axes.dataLim.minpos, strict=True):
-            if properties.get(f"{side}scale") == "log" and math.isfinite(positive):
+        for side, smallest in (("x", axes.dataLim.minposx), ("y", axes.dataLim.minposy)):
+            if properties.get(f"{side}scale") != "log":
+                continue
+            if math.isfinite(smallest):
                 logarithmic(axes, side)
-            elif properties.get(f"{side}scale") == "log":  # nothing to show, as of a diverged run
+            else:  # nothing positive to show, as of a diverged run
                 axes.set(**{f"{side}scale": "linear"})
         if legend == "beside":
             axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
