@@ -27,6 +27,7 @@ __all__ = [
     "explain",
     "flush",
     "hold_alone",
+    "is_alive",
     "named",
     "plain",
     "read_bytes",
@@ -161,7 +162,7 @@ def clear_leftovers(folder: Path, names: str) -> None:
     """Remove what processes that were killed left of files whose names match; nothing else."""
     for path in folder.iterdir():
         found = re.fullmatch(r"\.(.+)\.(\d+)\.tmp", path.name)
-        if found and re.fullmatch(names, found[1]) and not _is_alive(int(found[2])):
+        if found and re.fullmatch(names, found[1]) and not is_alive(int(found[2])):
             _remove_file(path)
 
 
@@ -170,7 +171,8 @@ def _remove_file(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _is_alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Whether there is a process of that number on this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -213,7 +215,7 @@ def restore_folder(folder: Path, names: Iterable[str], *, alone: bool = False) -
     disturbed, unless no other can be at work here (`alone`).
     """
     for path, writer in _other_names(folder):
-        if not alone and writer != os.getpid() and _is_alive(writer):
+        if not alone and writer != os.getpid() and is_alive(writer):
             continue
         with suppress(FileNotFoundError):  # another reader may do the same
             if path.suffix == ".old" and not folder.exists():

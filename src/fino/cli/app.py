@@ -66,6 +66,7 @@ def run_app(app: App, name: str, verbs: list[str]) -> None:
 
     A mistake of ours becomes one line and exit code 1; FINO_TRACEBACK=1 shows where it is.
     """
+    app.suppress_keyboard_interrupt = False  # else it ends without a word
     try:
         with _stopped_by_signals(), _warnings_as_lines(name):
             _check_verb(sys.argv[1:], verbs)

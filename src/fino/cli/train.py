@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fino.cli.console import say, say_json, training_bar
 from fino.cli.data import SplitOptions, data_table, tell_data
@@ -65,7 +65,11 @@ def train(
     chosen = read_recipe(recipe, set, budget=budget, **data_table(data, options))
     quiet = json or int(os.environ.get("RANK", "0")) > 0
     try:
-        run = _fit(chosen, model, out, quiet) if resume is None else _resume(resume, chosen, quiet)
+        if resume is None:
+            run = _fit(chosen, model, out, quiet)
+        else:
+            _check_alone(resume, model=model, out=out)
+            run = _resume(resume, chosen, quiet)
     except Interrupted as stopped:
         print(f"fino: {stopped}", file=sys.stderr)
         sys.exit(130)
@@ -97,6 +101,13 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
         return fit(model, data, out=out, progress=show, **settings.model_dump())
 
 
+def _check_alone(folder: Path, **options: Any) -> None:
+    """Refuse options that a run which goes on would have to ignore."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"--resume goes on with {folder} as it is: leave out --{name}.")
+
+
 def _resume(folder: Path, recipe: Recipe, quiet: bool) -> Run:
     from fino.recipe.cases import find_settings
     from fino.training.fit import resume
@@ -109,7 +120,7 @@ def _resume(folder: Path, recipe: Recipe, quiet: bool) -> Run:
     if not quiet:
         say(f"Going on with {folder} …")
     with training_bar(quiet) as show:
-        return resume(folder, progress=show, **changes)
+        return resume(folder, recipe.data.file, progress=show, **changes)
 
 
 def _tell(run: Run, json: bool, quiet: bool) -> None:

@@ -171,8 +171,8 @@ class Plan:
                 card = _with_cost(self.card, seconds, self._truth_error(shards.path))
                 write_cards(shards.path, card)
                 shards.clear()
-        elif shards.folder.exists():
-            # Parts that a kill left of this very file; those of another are not ours to clear.
+        elif shards.folder.exists() or shards.lock.exists():
+            # What a kill left of this very file; the parts of another are not ours to clear.
             with suppress(ValueError, OSError), shards.locked(overwrite):
                 shards.clear()
         return read_native(shards.path)
@@ -441,6 +441,10 @@ class _Shards:
     def folder(self) -> Path:
         return self.path.with_name(self.path.name + ".parts")
 
+    @property
+    def lock(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.lock")
+
     def is_finished(self, overwrite: bool) -> bool:
         """Whether the very file is there already; another one is refused, not overwritten."""
         if not self.path.exists() or overwrite:
@@ -461,8 +465,7 @@ class _Shards:
         """Hold the folder of shards alone, and check that it is about the same data."""
         check_no_link(self.folder)
         plan, wanted = self.folder / "card.json", self.card.to_json().encode()
-        lock = self.path.with_name(f".{self.path.name}.lock")
-        with hold_alone(lock, f"Another process is making {self.path}"):
+        with hold_alone(self.lock, f"Another process is making {self.path}"):
             self.folder.mkdir(exist_ok=True)
             clear_leftovers(self.folder, _PARTS)
             if plan.exists() and plan.read_bytes() != wanted:

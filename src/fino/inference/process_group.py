@@ -21,6 +21,8 @@ from datetime import timedelta
 
 import torch.distributed as dist
 
+from fino.durable import is_alive
+
 __all__ = ["ProcessGroup", "is_launched", "join_group", "rank_and_size"]
 
 #: Seconds between two heartbeats, and without one before a rank counts as dead.
@@ -51,13 +53,39 @@ class ProcessGroup:
     store: dist.Store
     _over: threading.Event = field(default_factory=threading.Event)
 
-    def lost(self, rank: int, error: Exception) -> ConnectionError:
+    def lost(self, rank: int, error: BaseException) -> ConnectionError:
         """What to raise when a neighbour no longer answers: names the rank that died first."""
         text = _first_line(error)
         cause = "its connection closed" if "onnection" in text else text
         first = self._behind(rank)
         reason = f"rank {first} of {self.size} ended or cannot be reached: {cause}"
         return ConnectionError(f"{self._name_dead(reason)}; rank {self.rank} stops.")
+
+    def lost_one(self, error: BaseException) -> ConnectionError:
+        """The same where all talk to all, and it is not known who no longer answers."""
+        dead = self.find_dead()
+        return self.lost(self._silent() if dead is None else dead, error)
+
+    def find_dead(self) -> int | None:
+        """A rank on this machine whose process is gone; None if there is none."""
+        with suppress(Exception):
+            for rank in range(self.size):
+                host, _, process = self.store.get(f"beat/{rank}").decode().split()
+                if host == socket.gethostname() and not is_alive(int(process)):
+                    return rank
+        return None
+
+    def beat(self, number: int) -> None:
+        """Write the heartbeat: the machine, a number that grows, the process."""
+        self.store.set(f"beat/{self.rank}", f"{socket.gethostname()} {number} {os.getpid()}")
+
+    def _silent(self) -> int:
+        """The first other rank that does not say in time that it has lost one too."""
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        with suppress(Exception):
+            self.store.set(f"asks/{self.rank}", "")
+            return next((rank for rank in others if not self._tells(rank, "asks")), others[0])
+        return others[0]
 
     def _behind(self, rank: int) -> int:
         """Who died when `rank` no longer answers: it, or the one whom it lost itself.
@@ -73,11 +101,11 @@ class ProcessGroup:
                 rank = int(self.store.get(f"lost/{rank}"))
         return rank
 
-    def _tells(self, rank: int) -> bool:
+    def _tells(self, rank: int, what: str = "lost") -> bool:
         """Whether a rank says in time that it lost another; no need once one is named."""
         # Asked again and again: a wait that ends in vain prints pages from inside torch.
         end = time.monotonic() + _BEAT
-        while not (told := self.store.check([f"lost/{rank}"])):
+        while not (told := self.store.check([f"{what}/{rank}"])):
             if time.monotonic() > end or self.store.check([_DEAD]):
                 break
             time.sleep(0.02)
@@ -95,7 +123,7 @@ class ProcessGroup:
         while not self._over.wait(_BEAT):
             beat += 1
             try:
-                self.store.set(f"beat/{self.rank}", f"{socket.gethostname()} {beat}")
+                self.beat(beat)
                 is_there = self.store.check([f"beat/{following}"])
                 latest = self.store.get(f"beat/{following}") if is_there else b""
             except Exception:
@@ -126,12 +154,19 @@ def join_group(backend: str = "gloo") -> Iterator[ProcessGroup]:
     ranks = dist.PrefixStore("ranks", store)
     dist.init_process_group(backend, store=ranks, rank=rank, world_size=size, timeout=_TIMEOUT)
     group = ProcessGroup(rank, size, dist.PrefixStore("life", store))
+    group.beat(0)
     watcher = threading.Thread(target=group.watch, daemon=True)
     watcher.start()
     try:
         yield group
         # Without this barrier a rank that is done tears down connections that others still use.
         dist.barrier()
+    except KeyboardInterrupt:
+        # torchrun ends the others when one has died: they say who it was.
+        dead = group.find_dead()
+        if dead is None:
+            raise
+        raise group.lost(dead, ConnectionError("its connection closed")) from None
     except BaseException as error:
         group._name_dead(f"rank {rank} of {size} ended: {_first_line(error)}")
         if rank == 0:

@@ -118,7 +118,6 @@ def rollout(
         return _rollout_whole(model, history, steps, out, every, engine, progress)
     step, store, alone = open_history(model, history)
     samples, _, channels, *points = store.shape
-    step = replace(step, step=choose_engine(model, engine, samples, points, steps))
     if tile is None:
         plan = Plan(tile=step.domain.points, steps_per_halo=max(1, steps))
     else:
@@ -128,9 +127,10 @@ def rollout(
     dtype = type_of_frames(model, store.dtype)
     with ExitStack() as stack:
         kept = (samples, steps // every, channels, *shape(box))
-        key = None if out is None else _key(model, history, steps, every, plan, region, step.step)
+        key = None if out is None else _key(model, history, steps, every, plan, region, engine)
         room = create_store(out, kept, dtype, alone=alone, every=every, key=key)
         result = stack.enter_context(room)
+        step = replace(step, step=_choose(model, engine, result, samples, points, steps))
         if region is None and every == 1:
             timeline = Timeline(store, result)
         else:
@@ -160,9 +160,25 @@ def _key(model: Any, history: Any, *facts: Any) -> str | None:
     for tensor in tensors:
         array = tensor.detach().cpu().numpy() if isinstance(tensor, Tensor) else np.asarray(tensor)
         digest.update(f"{array.shape} {array.dtype}".encode() + array.tobytes())
-    words = [type(fact).__name__ if callable(fact) else str(fact) for fact in facts]
-    digest.update("\n".join(words).encode())
+    digest.update("\n".join(map(str, facts)).encode())
     return digest.hexdigest()
+
+
+def _choose(
+    model: Any,
+    engine: str | None,
+    result: TrajectoryStore,
+    samples: int,
+    points: Sequence[int],
+    steps: int,
+) -> Any:
+    """What computes: the engine that began an interrupted rollout, or what `choose_engine` says."""
+    unfinished = getattr(result, "unfinished", None)
+    begun = unfinished.engine if unfinished is not None else None
+    chosen = choose_engine(model, begun or engine, samples, points, steps)
+    if unfinished is not None:
+        unfinished.engine = "torch" if chosen is model else "c"
+    return chosen
 
 
 def _with_pace(model: Emulator, history: Any, pace: int) -> Given | Sample:
@@ -247,7 +263,6 @@ def _rollout_whole(
     store, alone = open_store(history, getattr(model, "grid", None))
     samples, known, *_ = store.shape
     dtype, trained = type_of_frames(model, store.dtype), model
-    model = choose_engine(model, engine, samples, store.shape[3:], steps)
     whole = tuple((0, n) for n in store.shape[3:])
     recent = torch.stack([read_frames(store, i, range(known), whole) for i in range(samples)])
     given = getattr(history, "given", history)
@@ -255,9 +270,10 @@ def _rollout_whole(
     given = like_weights(given, model)
     kept = (samples, steps // every, *store.shape[2:])
     watch, places = Watch(model, steps, store.shape[3:]), [(i, whole) for i in range(samples)]
-    key = None if out is None else _key(trained, history, steps, every, model)
+    key = None if out is None else _key(trained, history, steps, every, engine)
     room = create_store(out, kept, dtype, alone=alone, every=every, key=key)
     with room as result, torch.no_grad():
+        model = _choose(trained, engine, result, samples, store.shape[3:], steps)
         begun, last_frames = found_in(result)
         if last_frames is not None:
             given = like_weights(replace(given.at(begun), history=last_frames), trained)

@@ -332,12 +332,13 @@ class Unfinished:
 
     .part.NAME          the file under a temporary name
     .part.NAME.ring.npy frames that are still read and not all kept
-    .part.NAME.state    the key, the steps that are done, and the frames to go on from
+    .part.NAME.state    the key, the steps that are done, by which engine, the frames to go on from
     """
 
     def __init__(self, target: Path, key: str | None) -> None:
         self.target, self.key, self.done = target, key, 0
         self.recent: Tensor | None = None
+        self.engine: str | None = None
         self.stores: list[FileStore] = []
         self.part = target.with_name(f".part.{target.name}")
         self.ring = target.with_name(f".part.{target.name}.ring.npy")
@@ -369,7 +370,7 @@ class Unfinished:
         """Find what was interrupted, or make the file anew."""
         self._read_state()
         if not (self.done and self.part.is_file() and _locate(self.part, None)[0] == size):
-            self.done, self.recent = 0, None
+            self.done, self.recent, self.engine = 0, None, None
             self._clear()
             _allocate(self.part, size, dtype)
 
@@ -379,7 +380,8 @@ class Unfinished:
             return
         for store in self.stores:
             store.flush()
-        found: dict[str, Any] = {"key": np.array(self.key), "done": np.array(done)}
+        facts = {"key": self.key, "done": done, "engine": self.engine or ""}
+        found: dict[str, Any] = {name: np.array(value) for name, value in facts.items()}
         if recent is not None:
             found["recent"] = recent().cpu().numpy()
         with whole_file(self.state) as temporary, temporary.open("wb") as file:
@@ -390,6 +392,7 @@ class Unfinished:
         with suppress(OSError, ValueError, KeyError, BadZipFile), np.load(self.state) as found:
             if self.key is not None and str(found["key"]) == self.key:
                 self.recent = torch.from_numpy(found["recent"]) if "recent" in found else None
+                self.engine = str(found["engine"]) or None
                 self.done = int(found["done"])
 
     def _clear(self) -> None:

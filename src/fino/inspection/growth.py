@@ -200,6 +200,11 @@ def _lanczos(gram: _Tangent, like: Trajectory, iterations: int) -> Stretch:
         small = torch.diag_embed(torch.stack(alphas, dim=1).double())
         for i, beta in enumerate(betas):
             small[:, i, i + 1] = small[:, i + 1, i] = beta.double()
+        if not torch.isfinite(small).all():
+            raise ValueError(
+                "the derivative of the step is NaN or infinite: the model has weights far out of "
+                "bounds. Train it again, with a smaller learning rate."
+            )
         values, vectors = torch.linalg.eigh(small)  # in ascending order
         betas.append(_norm(w))
         left = betas[-1].double() * vectors[:, -1, -1].abs()

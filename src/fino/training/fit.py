@@ -22,7 +22,7 @@ from fino.training.journal import Journal
 from fino.training.loop import Happened, State, begin, train
 from fino.training.processes import Processes, join_processes
 from fino.training.run import Run, find_run
-from fino.training.run_data import check_same_data, describe_data
+from fino.training.run_data import check_same_data, describe_data, reopen_data
 from fino.training.settings import TrainingSettings
 
 __all__ = ["Interrupted", "fit", "resume"]
@@ -30,6 +30,7 @@ __all__ = ["Interrupted", "fit", "resume"]
 Progress = Callable[[Happened], None]
 
 _LOCK = ".lock"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: The files that a training writes into its folder.
 _FILES = r"settings\.json|data\.json|metrics\.jsonl|loss\.png"
 
@@ -70,21 +71,23 @@ def fit(
 
 def resume(
     run: Run | str | Path,
-    data: Dataset | None = None,
+    data: Dataset | str | Path | None = None,
     *,
     progress: Progress | None = None,
     **changes: Any,
 ) -> Run:
     """Go on with an interrupted run; the weights end up as if it had never stopped.
 
-    Data that were never on disk have to be given again.  `changes` replace settings, such as a
-    larger budget.
+    `data` are the run's own: where they are now if the file has moved, and always if they were
+    never on disk; others are refused.  `changes` replace settings, such as a larger budget.
     """
     run = find_run(run)
     folder = run.results_folder
     if folder is None:
         raise ValueError(f"{run.name} is a model alone: only a run folder can be resumed.")
     settings = run.settings.changed(**changes) if changes else run.settings
+    if isinstance(data, str | Path):
+        data = reopen_data({**run.data_facts, "path": str(data)}, folder)
     data = run.data if data is None else data
     check_same_data(data, run.data_facts, folder)
     check_machine(settings, data)
@@ -195,7 +198,7 @@ def _free_folder(name: str) -> Path:
 
 @contextmanager
 def _asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Note Ctrl-C or SIGTERM, to be looked at between steps; a second one stops at once."""
+    """Note Ctrl-C, SIGTERM or SIGHUP, to be looked at between steps; a second stops at once."""
     asked = False
 
     def note(number: int, frame: Any) -> None:
@@ -207,7 +210,9 @@ def _asked_to_stop() -> Iterator[Callable[[], bool]]:
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
+    # A signal that is ignored stays so: nohup lets a training outlive its terminal.
+    wanted = [s for s in _SIGNALS if signal.getsignal(s) != signal.SIG_IGN]
+    before = {s: signal.signal(s, note) for s in wanted}
     try:
         yield lambda: asked
     finally:

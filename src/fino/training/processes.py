@@ -6,7 +6,7 @@ are averaged, so the losses agree to rounding.  gloo on CPUs, NCCL on GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from fino.inference.process_group import is_launched, join_group
+from fino.inference.process_group import ProcessGroup, is_launched, join_group
 from fino.training.guards import NotFinite
 
 __all__ = ["ALONE", "Processes", "join_processes"]
@@ -27,6 +27,7 @@ class Processes:
 
     rank: int = 0
     world: int = 1
+    group: ProcessGroup | None = None
 
     @property
     def is_first(self) -> bool:
@@ -47,7 +48,7 @@ class Processes:
         gradients = [p.grad for p in module.parameters() if p.grad is not None]
         if self.world > 1 and gradients:
             together = torch.cat([g.reshape(-1) for g in gradients])
-            dist.all_reduce(together)
+            self._share(dist.all_reduce, together)
             together /= self.world
             means = together.split([g.numel() for g in gradients])
             for g, mean in zip(gradients, means, strict=True):
@@ -57,24 +58,33 @@ class Processes:
         """What the first process has, so that all take the same decision."""
         box = torch.tensor([value], dtype=torch.float64)
         if self.world > 1:
-            dist.broadcast(box, src=0)
+            self._share(dist.broadcast, box, src=0)
         return float(box)
 
     def total(self, value: float) -> float:
         """The sum over all processes."""
         box = torch.tensor([value], dtype=torch.float64)
         if self.world > 1:
-            dist.all_reduce(box)
+            self._share(dist.all_reduce, box)
         return float(box)
 
     def stop_on(self, message: str | None) -> None:
         """Raise NotFinite in every process if any of them has a message."""
         if self.world > 1 and self.total(message is not None):
             messages: list[Any] = [None] * self.world
-            dist.all_gather_object(messages, message)
+            self._share(dist.all_gather_object, messages, message)
             message = next(text for text in messages if text)
         if message:
             raise NotFinite(message)
+
+    def _share(self, exchange: Callable[..., Any], *what: Any, **how: Any) -> None:
+        """Talk to the other processes; one that is gone is named."""
+        try:
+            exchange(*what, **how)
+        except RuntimeError as error:
+            if self.group is None:
+                raise
+            raise self.group.lost_one(error) from None
 
 
 ALONE = Processes()
@@ -89,4 +99,4 @@ def join_processes(device: str = "cpu") -> Iterator[Processes]:
         yield Processes(dist.get_rank(), dist.get_world_size())
     else:
         with join_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo") as group:
-            yield Processes(group.rank, group.size)
+            yield Processes(group.rank, group.size, group)
