@@ -83,7 +83,7 @@ def fino_apart(*words: Any, seconds: float = 30.0, gigabytes: float = 2.0) -> An
         if _memory()[1] - began[1] > gigabytes * size:
             answer = Answer(99, answer.out, f"took {_memory()[1] / size:.1f} GB\n{answer.err}")
         with os.fdopen(writing, "wb") as pipe:
-            pipe.write(json.dumps([answer.code, answer.out[-4000:], answer.err[-4000:]]).encode())
+            pipe.write(json.dumps([answer.code, answer.out, answer.err]).encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
