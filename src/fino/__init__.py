@@ -30,11 +30,13 @@ _HOME = {
     "Grid": "grid",
     "Locality": "locality",
     "Fino": "model.fino",
+    "BASELINES": "model.baselines",
     "METRICS": "metrics",
     "MODELS": "model",
     "PRETRAINED": "training.run",
     "PROBLEMS": "pde",
     "Run": "training.run",
+    "baselines": "model.baselines:baselines_for",
     "build": "model.build",
     "evaluate": "evaluation.evaluate",
     "find_run": "training.run",
@@ -58,7 +60,8 @@ def __getattr__(name: str) -> Any:
     if name == "report":  # the room itself can be called
         return import_module("fino.report")
     if name in _HOME:
-        return getattr(import_module(f"fino.{_HOME[name]}"), name)
+        module, _, inner = _HOME[name].partition(":")
+        return getattr(import_module(f"fino.{module}"), inner or name)
     raise AttributeError(f"module 'fino' has no attribute '{name}'")
 
 

@@ -6,7 +6,6 @@ answered with one line: which setting, what is wrong, what to do.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -36,8 +35,35 @@ class Settings(BaseModel):
 
 def did_you_mean(word: str, known: list[str] | tuple[str, ...]) -> str:
     """A hint for a misspelt word, or the list of what there is."""
-    near = get_close_matches(word, list(known), n=1)
-    return f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(sorted(known))}."
+    near = _nearest(word, known)
+    return f"Did you mean '{near}'?" if near else f"Known: {', '.join(sorted(known))}."
+
+
+def _nearest(word: str, known: list[str] | tuple[str, ...]) -> str | None:
+    """The name that was meant: a slip or two away, or begun and not ended; None if none is.
+
+    Of names that are equally far, one of the same letters in another order comes first.
+    """
+    allowed = max(1, len(word) // 3)
+    slips = {name: _slips(word, name) for name in known}
+    near = [name for name in known if slips[name] <= allowed]
+    if near:
+        return min(near, key=lambda name: (slips[name], sorted(name) != sorted(word)))
+    return next((name for name in known if len(word) > 2 and name.startswith(word)), None)
+
+
+def _slips(word: str, name: str) -> int:
+    """Letters to add, leave out, change, or swap with the next, from one word to the other."""
+    rows = [list(range(len(name) + 1))]
+    for i, a in enumerate(word):
+        row = [i + 1]
+        for j, b in enumerate(name):
+            found = min(rows[-1][j + 1] + 1, row[j] + 1, rows[-1][j] + (a != b))
+            if i and j and a == name[j - 1] and word[i - 1] == b:
+                found = min(found, rows[-2][j - 1] + 1)
+            row.append(found)
+        rows.append(row)
+    return rows[-1][-1]
 
 
 def _one_line(problem: Any, known: list[str]) -> str:

@@ -56,6 +56,9 @@ for _verb, (_home, _help) in VERBS.items():
     app.command(_home, name=_verb, help=_help)
 
 
+app.register_install_completion_command(name="--install-completion")
+
+
 def main() -> None:
     """The command line of the package."""
     run_app(app, "fino", list(VERBS))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from fino.data.card import Card
 from fino.data.conditions import Conditions
 from fino.data.frames import Frames
 from fino.data.split import Split, split_by_rule, split_by_share
+from fino.display import html_table
 from fino.grid import Grid
 
 if TYPE_CHECKING:
@@ -117,6 +118,13 @@ class Dataset:
     def __repr__(self) -> str:
         place = f", {self.path}" if self.path else ""
         return f"Dataset({self.card.name}: {' × '.join(map(str, self.shape))}{place})"
+
+    def __str__(self) -> str:
+        facts = "\n".join(f"  {name:<20} {fact}" for name, fact in self.card.facts().items())
+        return f"{self!r}\n{facts}"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.card.title or self.card.name, (), self.card.facts().items())
 
     def _check_shape(self) -> None:
         samples, frames, channels, *points = self.source.shape
@@ -373,7 +381,8 @@ def sample_digest(*arrays: np.ndarray) -> bytes:
 class Part:
     """A view of some samples of a data set: train, validation or test.
 
-    part[i] is a `Sample`; len(part) counts them.  `samples` are their numbers in the data set.
+    part[i] is a `Sample`, part[3:5] a part of it; len(part) counts them.  `samples` are their
+    numbers in the data set.
     """
 
     data: Dataset
@@ -386,7 +395,15 @@ class Part:
     def __repr__(self) -> str:
         return f"Part({self.name} of {self.data.card.name}: {len(self)} samples)"
 
-    def __getitem__(self, i: int) -> Sample:
+    @overload
+    def __getitem__(self, i: int) -> Sample: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> Part: ...
+
+    def __getitem__(self, i: int | slice) -> Sample | Part:
+        if isinstance(i, slice):
+            return replace(self, samples=self.samples[i])
         if not -len(self) <= i < len(self):
             raise IndexError(f"the {self.name} part has {len(self)} samples, not a sample {i}.")
         given, future = self.begin([i])

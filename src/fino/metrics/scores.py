@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
+from fino.display import html_table
 from fino.durable import plain, write_whole
 from fino.metrics import METRICS, metric_named
 from fino.metrics.pdebench import from_batches, of_batch
@@ -127,6 +128,10 @@ class Scores:
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
             for line in [columns, *rows]
         )
+
+    def _repr_html_(self) -> str:
+        title = f"{self.model.get('name', 'model')} on {self.data['name']}"
+        return html_table(title, *self.table())
 
     def to_json(self) -> str:
         content = {"format": _FORMAT, **plain(self)}

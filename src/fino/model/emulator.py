@@ -112,6 +112,16 @@ class Emulator(nn.Module):
         self.conditioning = Conditioning(settings.given)
         self._positions: dict[tuple[int, ...], Tensor] = {}
 
+    def __repr__(self) -> str:
+        """A line; `print(model.network)` shows the layers."""
+        sees = f"{self.locality.radius[0]} cells" if self.locality.is_local else "the whole field"
+        frames = f"{self.history} frame{'s' if self.history > 1 else ''} of "
+        return (
+            f"Emulator({self.settings.model}: {self.parameters_count:,} weights, {frames}"
+            f"{', '.join(self.settings.fields)} on {' × '.join(map(str, self.grid.points))} cells, "
+            f"sees {sees} a step)"
+        )
+
     @property
     def history(self) -> int:
         return self.settings.history

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fino.display import html_table
 from fino.evaluation.compare import Comparison, Row
 from fino.metrics import METRICS
 from fino.metrics.scores import Scores
@@ -60,6 +61,12 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.markdown()
+
+    def _repr_html_(self) -> str:
+        return html_table(self.title, self.columns, ([c.text for c in row] for row in self.rows))
 
     def markdown(self) -> str:
         lines = [f"**{self.title}**", "", "| " + " | ".join(self.columns) + " |"]

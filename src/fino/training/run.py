@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.data.open import open as open_data
+from fino.display import html_table
 from fino.given import Given
 from fino.inference.rollout import rollout as inference_rollout
 from fino.metrics.scores import Scores
@@ -88,6 +89,13 @@ class Run:
             words += [f"{self.metrics[-1]['step']} steps"] if self.metrics else []
             words += [f"validation nRMSE {self.best['nrmse']:.3g}"] if self.best else []
         return f"Run({', '.join(words)})"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {"model": self.model_name, "folder": self.folder or "in memory"}
+        with suppress(ValueError, KeyError):  # as above
+            facts |= {"validation nRMSE": f"{self.best['nrmse']:.3g}"} if self.best else {}
+            facts |= {f"test {m}": self.scores[m] for m in ("nrmse", "rmse")} if self.scores else {}
+        return html_table(self.name, (), facts.items())
 
     @property
     def _place(self) -> Path:
