@@ -54,6 +54,7 @@ class Compressible(Problem):
     units = ("1", "1", "1")
     symmetries = ("shift", "flip")
     directions = (None, None, 0)
+    variants = ({"courant": 0.5},)
 
     eta: float = Field(1e-8, ge=0, allow_inf_nan=False)
     """Shear viscosity η in length² per time; PDEBench has 1e-8, 0.01 and 0.1."""

@@ -36,6 +36,7 @@ class Fisher(Problem):
     symmetries = ("shift", "flip")
     # Transformed at once: enough to hide the interpreter, few enough for the cache.
     together = 16
+    variants = ({"step": 0.5}, {"step": 1.0})
 
     nu: float = Field(0.5, ge=0, allow_inf_nan=False)
     """Diffusion ν in length² per time; PDEBench has 0.5 to 5."""

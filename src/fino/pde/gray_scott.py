@@ -51,6 +51,7 @@ class GrayScott(Problem):
     fields = ("A", "B")
     units = ("1", "1")
     symmetries = ("shift", "flip", "rotate")
+    variants = ({"finer": 1, "step": 5.0}, {"finer": 1, "step": 10.0})
 
     feed: float = Field(PATTERNS["gliders"][0], ge=0, allow_inf_nan=False)
     """Feed rate f per time; PATTERNS has 0.014 to 0.098."""

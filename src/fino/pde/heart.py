@@ -10,7 +10,7 @@ currents, are not saved.  The currents are in `fenton_karma`: F. Fenton, A. Karm
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -52,9 +52,10 @@ class Heart(Problem):
     name = "heart"
     title = "Electric waves in heart tissue (Fenton–Karma)"
     equation = "uₜ = D Δu − I(u, v, w),  vₜ = g(u, v),  wₜ = h(u, w)"
-    fields = ("u",)
-    units = ("1",)
+    fields: ClassVar[tuple[str, ...]] = ("u",)
+    units: ClassVar[tuple[str, ...]] = ("1",)
     symmetries = ("flip", "rotate")
+    variants = ({"step": 0.1}, {"step": 0.2}, {"step": 0.3})
 
     tissue: Literal["set3", "set6"] = "set6"
     """Constants of the currents: 'set6' has stable spirals, 'set3' ones that wander and break."""
@@ -90,7 +91,7 @@ class Heart(Problem):
             stream = numpy_stream(seed, self.name, int(samples[row]))
             for place, wait in self._stimuli(grid, stream):
                 state[row, 0][place] = 1.0
-                self._march(grid, state[row], np.array([0.0, wait]), 1)
+                self._march(grid, state[row], np.array([0.0, wait]))
 
         on_all_cores(prepare, range(len(samples)))
         return state
@@ -112,12 +113,12 @@ class Heart(Problem):
 
     def integrate(self, grid: Grid, start: Array, times: Array) -> Array:
         check_boundary(grid, "neumann", "The heart solver needs closed edges")
-        return np.stack([self._march(grid, state, times, 1) for state in start])
+        return np.stack([self._march(grid, state, times) for state in start])
 
-    def _march(self, grid: Grid, state: Array, times: Array, channels: int) -> Array:
+    def _march(self, grid: Grid, state: Array, times: Array) -> Array:
         from fino.pde.fenton_karma import excite
 
-        frames = np.empty((len(times), channels, *grid.points))
+        frames = np.empty((len(times), len(self.fields), *grid.points))
         spread = (self.diffusion / grid.spacing[0] ** 2, self.diffusion / grid.spacing[1] ** 2)
         if not excite(state, times, spread, self._constants(), self.step, frames):
             raise FloatingPointError("numbers grow without bound, choose a smaller step")
@@ -129,8 +130,12 @@ class Heart(Problem):
         return Tissue(*map(float, _TISSUES[self.tissue][0]))
 
     def state(self, grid: Grid, frame: Array) -> Array | None:
-        """The gates are not in a frame, and it does not tell them."""
-        return None
+        """The frame itself if it has the gates; a voltage does not tell them."""
+        return frame if frame.shape[1] == 3 else None
+
+    @property
+    def whole(self) -> Problem:
+        return _HeartWithGates(**self.model_dump())
 
     @property
     def solver(self) -> str:
@@ -146,3 +151,10 @@ class Heart(Problem):
             "then no wave survives, and the sheet comes to rest.",
             "Only the voltage is saved; one frame does not determine the next.",
         )
+
+
+class _HeartWithGates(Heart):
+    """The same, saved with its gates."""
+
+    fields = ("u", "v", "w")
+    units = ("1", "1", "1")

@@ -54,6 +54,7 @@ class MpPde(Problem):
     turning: ClassVar = {"delta": 0}
     shown = 50
     held_out = 128
+    variants = ({"courant": 0.9}, {"method": "spectral", "courant": 0.7})
 
     experiment: Literal["E1", "E2", "E3"] = "E1"
     """'E1': inviscid, α, β and γ as set; 'E2' draws β in 0 … 0.2 for every trajectory, 'E3' draws

@@ -93,6 +93,9 @@ class Problem(Settings):
     #: how many for the test, in data that are large enough; None: what the data's rules say.
     shown: ClassVar[int | None] = None
     held_out: ClassVar[int | None] = None
+    #: Settings with which the method is efficient on coarse cells: as the classical solver that a
+    #: model is compared with, on any number of cells, the best of them counts.
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     #: Whether there are two frames, input and output, instead of a time.
     steady: ClassVar[bool] = False
     #: The most samples that `integrate` is given at once.
@@ -203,6 +206,15 @@ class Problem(Settings):
     def state(self, grid: Grid, frame: Array) -> Array | None:
         """The state to go on from a saved frame (b, c, *space), or None if it cannot be known."""
         return frame
+
+    @property
+    def whole(self) -> Problem:
+        """The same problem, saving all that its solver needs to go on."""
+        return self
+
+    def grid_of(self, points: Sequence[int]) -> Grid:
+        """The same domain on so many cells, with its walls where they are."""
+        return self.grid.refined(points)
 
     @property
     def refinement(self) -> int:

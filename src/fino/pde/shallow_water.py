@@ -45,6 +45,7 @@ class ShallowWater(Problem):
     fields: ClassVar[tuple[str, ...]] = ("h",)
     units: ClassVar[tuple[str, ...]] = ("1",)
     symmetries = ("flip", "rotate")
+    variants = ({}, {"splitting": "godunov"})
 
     points: Points = 128
     half_width: float = Field(2.5, gt=0)
@@ -107,6 +108,10 @@ class ShallowWater(Problem):
         return frame if frame.shape[1] == 3 else None
 
     @property
+    def whole(self) -> Problem:
+        return ShallowWaterMomenta(**self.model_dump())
+
+    @property
     def speed(self) -> float:
         """An upper bound of |u| + c for a dam break.
 
@@ -161,6 +166,7 @@ class ShallowWaterDams(Problem):
     units = ShallowWaterMomenta.units
     directions = ShallowWaterMomenta.directions
     symmetries = ("flip", "rotate")
+    variants = ({}, {"splitting": "godunov"})
 
     points: Points = 64
     half_width: float = Field(2.5, gt=0)
