@@ -53,7 +53,7 @@ def evaluate(
     from fino.evaluation.evaluate import evaluate as score
     from fino.machine import keep_freed_memory
     from fino.report.tables import field_table, score_table
-    from fino.report.words import baseline_table, describe_verdict
+    from fino.report.words import baseline_table, describe_verdict, describe_worth
     from fino.training.run import PRETRAINED, find_run
 
     if (run is None) == (pretrained is None):
@@ -89,6 +89,8 @@ def evaluate(
     if scores.baselines:
         table("Baselines: predictions that need no learning", *baseline_table(scores))
     say(describe_verdict(scores))
+    if worth := describe_worth(scores):
+        say(worth)
     for name, reason in scores.verdict["skipped"].items():
         say(f"No {name} baseline: {reason}")
     place = out or (found.results_folder and found.results_folder / found.scores_name)

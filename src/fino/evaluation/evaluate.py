@@ -25,6 +25,7 @@ from torch import Tensor
 import fino
 from fino.data.dataset import Dataset, Part, Task
 from fino.evaluation.tally import Predict, Tally, tally_all
+from fino.evaluation.worth import measure_worth
 from fino.given import Given
 from fino.machine import describe_machine, peak_memory
 from fino.metrics import METRICS, area_weights
@@ -106,7 +107,8 @@ def evaluate(
             "python": platform.python_version(),
         },
         command=command,
-        cost=_cost(run, scored.begin([0], task.shown)[0], fitted),
+        cost=_cost(run, scored.begin([0], task.shown)[0], fitted)
+        | _worth(run, scored, task, baselines),
         when={
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - began, 3),
@@ -341,6 +343,12 @@ def _cost(run: Run, given: Given, baselines: dict[str, Any]) -> dict[str, Any]:
     timed = {name: getattr(baseline, "seconds", None) for name, baseline in baselines.items()}
     cost["baselines"] = {n: {"seconds_per_step": s} for n, s in timed.items() if s is not None}
     return {**cost, "machine": describe_machine()}
+
+
+def _worth(run: Run, part: Part, task: Task, wanted: bool) -> dict[str, Any]:
+    """What the classical solver of the same error costs, where there is one."""
+    found = measure_worth(run, part, task) if wanted else None
+    return {} if found is None else {"worth": found.to_dict()}
 
 
 def _seconds_per_step(stepper: Any, given: Given) -> float:

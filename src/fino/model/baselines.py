@@ -76,6 +76,8 @@ class Persistence(BestLag):
 class Solver(Baseline):
     """The problem's own classical solver, started from the data on the data's own grid.
 
+    On coarser cells than the data were solved on it takes the settings that the problem names
+    first among those that are efficient there.
     `varying` names the parameters that differ from trajectory to trajectory.  `seconds` is the
     wall time that one predicted frame of one trajectory took, known after the first prediction.
     """
@@ -98,10 +100,13 @@ class Solver(Baseline):
         card = data.card
         if card.name not in PROBLEMS:
             return None
+        kind = PROBLEMS[card.name]
+        coarse = max(card.refine, *card.stride_space) > 1
+        efficient = kind.variants[0] if coarse else {}
         try:
             baseline = cls(
                 grid=data.grid,
-                problem=PROBLEMS[card.name](**card.parameters),
+                problem=kind(**{**card.parameters, **efficient}),
                 dt=card.dt,
                 start=card.start,
                 steady=data.steady,

@@ -9,7 +9,7 @@ its numerical diffusion is part of those data, and larger than the error of good
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -30,7 +30,8 @@ class Advection(Problem):
     fields = ("u",)
     units = ("1",)
     symmetries = ("shift", "sign")
-    variants = ({"method": "exact"}, {"courant": 0.8})
+    exact: ClassVar = {"method": "exact"}
+    variants = (exact, {"courant": 0.8})
 
     beta: float = Field(4.0, allow_inf_nan=False)
     """Speed β in length per time, negative to the left; PDEBench has 0.1 to 7."""

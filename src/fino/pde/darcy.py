@@ -106,7 +106,7 @@ class Darcy(Problem):
         source = np.full(grid.points, self.beta)
         for state, saved in zip(start, frames, strict=True):
             saved[0] = state[:1]
-            saved[1:] = solve_steady(state[0], source, grid.spacing, self.tolerance)
+            saved[1:] = solve_steady(state[0], source, grid.spacing, self.tolerance, grid.offset)
         return frames
 
     @property

@@ -27,11 +27,20 @@ _MOST_ITERATIONS = 10_000
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
 
 
-def faces(nu: Array, spacing: tuple[float, ...]) -> tuple[Array, Array]:
-    """ν/Δx² on the faces between rows (n0 + 1, n1) and between columns (n0, n1 + 1)."""
+def faces(
+    nu: Array, spacing: tuple[float, ...], offset: tuple[float, ...] = (0.5, 0.5)
+) -> tuple[Array, Array]:
+    """ν/Δx² on the faces between rows (n0 + 1, n1) and between columns (n0, n1 + 1).
+
+    Points off the centres of their cells, as every s-th of a grid are, lie 2·offset of a cell from
+    where u vanishes at the low edge: the flux there is larger, and the first cells are narrower.
+    """
     padded = np.pad(nu, 1, mode="edge")
     between_rows = 0.5 * (padded[1:, 1:-1] + padded[:-1, 1:-1]) / spacing[0] ** 2
     between_columns = 0.5 * (padded[1:-1, 1:] + padded[1:-1, :-1]) / spacing[1] ** 2
+    for sides, axis in ((between_rows, 0), (between_columns, 1)):
+        sides.swapaxes(0, axis)[0] /= 2 * offset[axis]
+        sides.swapaxes(0, 1 - axis)[0] *= 0.5 + offset[1 - axis]
     return between_rows, between_columns
 
 
@@ -44,11 +53,17 @@ def apply(sides: tuple[Array, Array], u: Array) -> Array:
 
 
 def solve_steady(
-    nu: Array, source: Array, spacing: tuple[float, ...], tolerance: float = 1e-10
+    nu: Array,
+    source: Array,
+    spacing: tuple[float, ...],
+    tolerance: float = 1e-10,
+    offset: tuple[float, ...] = (0.5, 0.5),
 ) -> Array:
     """The u with A u = source, until the residual is `tolerance` of the source: (n0, n1)."""
-    sides, precondition = faces(nu, spacing), _inverse_laplacian(nu.shape, spacing)
+    sides, precondition = faces(nu, spacing, offset), _inverse_laplacian(nu.shape, spacing)
     u, residual = np.zeros(nu.shape), np.array(source, dtype=np.float64)
+    residual[0] *= 0.5 + offset[0]
+    residual[:, 0] *= 0.5 + offset[1]
     small = tolerance * _dot(residual, residual) ** 0.5
     direction, before = np.zeros(nu.shape), 1.0
     for _ in range(_MOST_ITERATIONS):

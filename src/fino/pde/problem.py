@@ -96,6 +96,8 @@ class Problem(Settings):
     #: Settings with which the method is efficient on coarse cells: as the classical solver that a
     #: model is compared with, on any number of cells, the best of them counts.
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+    #: Settings that solve the equation exactly, where there are any.
+    exact: ClassVar[dict[str, Any] | None] = None
     #: Whether there are two frames, input and output, instead of a time.
     steady: ClassVar[bool] = False
     #: The most samples that `integrate` is given at once.

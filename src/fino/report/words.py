@@ -31,6 +31,7 @@ __all__ = [
     "describe_sample",
     "describe_task",
     "describe_verdict",
+    "describe_worth",
     "duration",
     "headline_tiles",
     "learned_steps",
@@ -43,6 +44,9 @@ __all__ = [
 _SURE = 0.9
 #: Columns and rows.
 Cells = tuple[list[str], list[list[str]]]
+
+#: Costs that differ by a smaller factor are called alike.
+_ABOUT_EVEN = 1.2
 
 #: Settings of a network that come from the data, and those of the model around it.
 _FROM_DATA = ("dims", "inputs", "outputs", "boundary")
@@ -200,6 +204,41 @@ def describe_verdict(scores: Scores) -> str:
         f"{best} ({least:.3g})."
         + (f" Not surely: it beats {narrow} of the draws of test samples." if unsure else "")
     )
+
+
+def describe_worth(scores: Scores) -> str:
+    """Whether the model is cheaper than the classical solver at equal error; "" if not measured."""
+    found = scores.cost.get("worth")
+    if not found:
+        return ""
+    name, solver, ms = scores.model["name"], found["solver"], lambda s: f"{1e3 * s:.3g} ms"
+    one, many = found["seconds"], found["seconds_batched"]
+    costs = f"{ms(one)} a trajectory, {ms(many)} in batches of {found['batch']}"
+    if found["matched"] is None:
+        if solver is None:
+            return ""
+        best = f"{_cells_of(solver)}: nRMSE {solver['nrmse']:.2g} in {ms(solver['seconds'])}"
+        return f"No classical solver that was tried is as good as {name} ({costs}); best is {best}."
+    gain = found["matched_batched"] / many
+    theirs = f"{ms(found['matched'])} a trajectory, {ms(found['matched_batched'])} in batches"
+    against = f"{theirs}, on about {_cells_of(solver)} cells; {name} {costs}; one thread each"
+    data = found["truth_error"]
+    if data is not None and data > found["nrmse"]:
+        against += f"; matched at {data:.2g}, by which the data themselves are off"
+    if gain > _ABOUT_EVEN:
+        pays = found["break_even"]
+        after = f" It pays off after {pays:,.0f} trajectories." if pays else ""
+        return (
+            f"At equal error {name} is {gain:.2g} times cheaper than the solver: {against}.{after}"
+        )
+    if gain * _ABOUT_EVEN < 1:
+        return f"Use the solver: at equal error it is {1 / gain:.2g} times cheaper: {against}."
+    return f"At equal error {name} costs about as much as the solver: {against}."
+
+
+def _cells_of(solver: dict[str, Any]) -> str:
+    """64 × 64 of a solver's facts."""
+    return " × ".join(str(n) for n in solver["points"])
 
 
 def _by_value(scores: Scores) -> dict[str, float]:
