@@ -69,7 +69,7 @@ def test_theta_is_the_middle_of_the_trained_range_unless_told() -> None:
 
 def test_a_parameter_that_is_unknown_or_far_outside_is_said() -> None:
     model = modulated(world())
-    with pytest.raises(ValueError, match=r"not given parameters 'mu'\. Known: nu, speed"):
+    with pytest.raises(ValueError, match=r"not given parameters 'mu'\. Did you mean 'nu'\?"):
         fino.inspect(model, parameters={"mu": 0.1})
     with pytest.warns(UserWarning, match="nu = 50 lies outside of the range"):
         theta_at(model, {"nu": 50.0})
