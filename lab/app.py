@@ -15,6 +15,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "results": ("lab.results:results", "Build docs/results.md from the kept scores."),
     "ship": ("lab.ship:ship", "Put a trained run in the package, by name."),
     "pages": ("lab.pages:pages", "Build docs/pages: the shipped weights, to play with."),
+    "trust": ("lab.trust:trust", "Bands and guards for the shipped models."),
     "gallery": ("lab.gallery:gallery", "One sample of each problem in one picture."),
     "house": ("lab.house:house", "Build docs/house.md: the size of the code, before and after."),
 }

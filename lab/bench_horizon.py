@@ -103,8 +103,10 @@ def measure_far(scores: Scores, times: float) -> Far:
     return Far(errors[within], errors[-1], worst, scores.diverged == 0 and worst <= LOST)
 
 
-def solve_longer(card: Card, times: int, samples: int, show: Progress | None = None) -> Dataset:
-    """The first test samples of a card, solved for so many times as long with the same step."""
+def solve_longer(
+    card: Card, times: int, samples: int, show: Progress | None = None, part: str = "test"
+) -> Dataset:
+    """The first samples of a part, solved for so many times as long with the same step."""
     known = card.parameters
     if card.steady or "frames" not in known or "duration" not in known or card.split is None:
         raise ValueError(f"{card.name} has no time to go on in: choose data that move.")
@@ -112,7 +114,7 @@ def solve_longer(card: Card, times: int, samples: int, show: Progress | None = N
         raise ValueError(f"times should be 1 or more, got {times}.")
     frames, duration = int(known["frames"]), float(known["duration"])  # type: ignore[arg-type]
     again = plan_again(card, frames=times * (frames - 1) + 1, duration=times * duration)
-    return solve_samples(again, card.split.samples("test")[:samples], show)
+    return solve_samples(again, card.split.samples(part)[:samples], show)
 
 
 def find_runs(folder: str | Path) -> dict[str, Path]:

@@ -38,6 +38,7 @@ _HOME = {
     "Run": "training.run",
     "baselines": "model.baselines:baselines_for",
     "build": "model.build",
+    "calibrate": "training.fit",
     "evaluate": "evaluation.evaluate",
     "find_run": "training.run",
     "fit": "training.fit",

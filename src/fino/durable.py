@@ -182,17 +182,24 @@ def is_alive(process: int) -> bool:
     return True
 
 
-def write_folder(folder: str | Path, files: dict[str, bytes], *, overwrite: bool = False) -> Path:
+def write_folder(
+    folder: str | Path,
+    files: dict[str, bytes],
+    *,
+    overwrite: bool = False,
+    without: Iterable[str] = (),
+) -> Path:
     """Write files as a folder that appears at once, after all of it is on the disk.
 
-    Where a folder is replaced, what else stands in it stays there.
+    Where a folder is replaced, what else stands in it stays there, but for files named `without`.
     """
+    names = {*files, *without}
     folder = Path(folder)
     check_no_link(folder)
     if folder.exists() and not overwrite:
         raise ValueError(f"{folder} exists already. Choose another name or pass overwrite=True.")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    restore_folder(folder, files)
+    restore_folder(folder, names)
     fresh, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{end}") for end in ("new", "old"))
     fresh.mkdir()
     try:
@@ -204,7 +211,7 @@ def write_folder(folder: str | Path, files: dict[str, bytes], *, overwrite: bool
             folder.rename(old)
         fresh.rename(folder)
     finally:
-        restore_folder(folder, files)
+        restore_folder(folder, names)
     return folder
 
 

@@ -35,6 +35,7 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "train": ("fino.cli.train:train", "Train a model on a data file."),
     "evaluate": ("fino.cli.results:evaluate", "Score a run next to its baselines."),
+    "calibrate": ("fino.cli.results:calibrate", "Bands and guards for a model without them."),
     "compare": ("fino.cli.results:compare", "Many runs in one table, over seeds."),
     "report": ("fino.cli.results:report", "One page that shows what a run did."),
     "rollout": ("fino.cli.rollout:rollout", "Predict: any size, any length, many processes."),

@@ -1,4 +1,4 @@
-"""`fino evaluate`, `compare`, `report` and `inspect`: how good runs are, and what is inside."""
+"""`fino evaluate`, `calibrate`, `compare`, `report`, `inspect`: how good runs are, and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fino.cli.data import FileOptions, SplitOptions, options_of, tell_data
 if TYPE_CHECKING:
     from fino.training.run import Run
 
-__all__ = ["compare", "evaluate", "inspect", "report"]
+__all__ = ["calibrate", "compare", "evaluate", "inspect", "report"]
 
 
 def evaluate(
@@ -53,7 +53,7 @@ def evaluate(
     from fino.evaluation.evaluate import evaluate as score
     from fino.machine import keep_freed_memory
     from fino.report.tables import field_table, score_table
-    from fino.report.words import baseline_table, describe_verdict, describe_worth
+    from fino.report.words import baseline_table, describe_trust, describe_verdict, describe_worth
     from fino.training.run import PRETRAINED, find_run
 
     if (run is None) == (pretrained is None):
@@ -91,6 +91,8 @@ def evaluate(
     say(describe_verdict(scores))
     if worth := describe_worth(scores):
         say(worth)
+    for line in describe_trust(scores):
+        say(line)
     for name, reason in scores.verdict["skipped"].items():
         say(f"No {name} baseline: {reason}")
     place = out or (found.results_folder and found.results_folder / found.scores_name)
@@ -209,6 +211,35 @@ def report(
     say(f"The report is {written['page']}; its figures are in {written['figures']}.")
     if "movie" in written:
         say(f"The movie is {written['movie']}.")
+
+
+def calibrate(run: Path, *, data: Path | None = None, json: bool = False) -> None:
+    """Calibrate a run: `fino calibrate runs/swe`.
+
+    Measures what the training part looked like and how far off predictions of the validation part
+    are, and keeps it with the model, for `fino rollout --interval 0.9` and its warnings.  `fino
+    train` does it when it ends; this is for models of earlier versions.
+
+    Args:
+        run: A run folder, or a model folder with --data.
+        data: The data; the run's own if not given.
+        json: Print what was found as JSON.
+    """
+    from fino.training.fit import calibrate as measure
+
+    with progress("calibrating", quiet=json) as show:
+        trust = measure(run, data, progress=show).model.trust
+    bands = trust.get("bands", {})
+    if json:
+        limit = trust["seen"]["limit"]
+        said = {"trajectories": bands.get("trajectories"), "follows": bands.get("activity")}
+        say_json({"run": run, **said, "limit": limit})
+    elif bands:
+        follows = f"their width follows: {bands['activity']}"
+        say(f"Bands from {bands['trajectories']} validation trajectories; {follows}.")
+        say(f"Next: fino rollout {run} --interval 0.9")
+    else:
+        say("There is no validation part, so there are no bands; what training saw is kept.")
 
 
 def inspect(

@@ -24,6 +24,8 @@ def rollout(
     every: int = 1,
     out: Path | None = None,
     movie: Path | None = None,
+    interval: float | None = None,
+    strict: bool = False,
     mesh: str | None = None,
     device: str = "cpu",
     engine: str | None = None,
@@ -50,6 +52,9 @@ def rollout(
         every: Keep every n-th frame.
         out: A .npy or .h5 file for the frames.
         movie: A GIF of the frames.
+        interval: A share such as 0.9: also write the band that holds so many cells of trajectories
+            like the validation ones, as OUT-lower and OUT-upper.
+        strict: Refuse what is unlike the training data instead of warning of it.
         mesh: Processes along each axis, such as 2x2; chosen if not given.
         device: `cpu`, or `cuda` for one device a process.
         engine: `torch`, or `c` for compiled code; the faster one for long rollouts, if not given.
@@ -74,6 +79,8 @@ def rollout(
         raise ValueError(
             "With several processes, --region is not possible and --movie needs --out."
         )
+    if interval is not None and out is None:
+        raise ValueError("--interval writes lower and upper fields beside --out: add --out.")
     if ranks == 1 and mesh is not None:
         raise ValueError("--mesh is for several processes: start them with torchrun.")
     cut: dict[str, Any] = {"tile": tile, "region": _region(region), "mesh": _mesh(mesh)}
@@ -83,17 +90,17 @@ def rollout(
         say(f"  {line}" if number else line)
     try:
         with progress("rolling out", quiet=quiet) as show:
-            done: Any = rollout_launched(
-                model, start, steps, out=out, every=every, engine=engine, progress=show, **cut
-            )
+            ways: Any = {"every": every, "interval": interval, "strict": strict, "engine": engine}
+            done: Any = rollout_launched(model, start, steps, out=out, progress=show, **ways, **cut)
     except Diverged as stop:
         if rank == 0:
             _write_movie(stop.frames, movie, model.grid.dims)
         raise
     if done is None:
         return
-    size = tuple(done.frames.shape)
-    _write_movie(done.frames, movie, model.grid.dims)
+    frames = done.frames if interval is None else done.frames.frames
+    size = tuple(frames.shape)
+    _write_movie(frames, movie, model.grid.dims)
     halo = {"halo_share": done.halo_share} if done.block else {}
     if json:
         facts = {"shape": size, "seconds": done.seconds, **halo, "plan": plan[1:]}
@@ -102,7 +109,9 @@ def rollout(
     waiting = f", {done.halo_share:.1%} of it waiting for halos" if halo else ""
     shape = " × ".join(map(str, size))
     say(f"{shape} (time × channel × space) in {done.seconds:.1f} s{waiting}.")
-    for path in (out, movie):
+    ends = () if out is None or interval is None else ("-lower", "-upper")
+    bands = [out.with_name(f"{out.stem}{end}{out.suffix}") for end in ends if out is not None]
+    for path in (out, *bands, movie):
         if path is not None:
             say(f"  {path}: {path.stat().st_size / 1e6:.1f} MB")
 

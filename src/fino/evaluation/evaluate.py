@@ -24,6 +24,7 @@ from torch import Tensor
 
 import fino
 from fino.data.dataset import Dataset, Part, Task
+from fino.evaluation.coverage import Coverage
 from fino.evaluation.tally import Predict, Tally, tally_all
 from fino.evaluation.worth import measure_worth
 from fino.given import Given
@@ -86,8 +87,9 @@ def evaluate(
     predictors |= {name: _predict_with(baseline) for name, baseline in fitted.items()}
     weights = area_weights(run.data.grid) if run.data.card.area_weighted else None
     batch = batch if convention == "pdebench" else None
+    coverage = Coverage(run)
     tallies, truth_energy, skipped = tally_all(
-        predictors, scored, task.shown, weights, batch, progress
+        predictors, scored, task.shown, weights, batch, coverage.add, progress
     )
     fields = run.data.fields
     scores = Scores(
@@ -114,6 +116,7 @@ def evaluate(
             "seconds": round(time.perf_counter() - began, 3),
         },
         over_parameters=_over_parameters(tallies["model"], scored, run.model),
+        trust=coverage.content(),
     )
     if out is not None:
         scores.save(out)

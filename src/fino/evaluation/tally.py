@@ -103,13 +103,14 @@ def tally_all(
     shown: int,
     weights: Tensor | None = None,
     batch: int | None = None,
+    look: Callable[[Given, Tensor, Tensor], None] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[dict[str, Tally], Tensor, dict[str, str]]:
     """Score every predictor on the whole part, reading it once.
 
     The first `shown` frames are given, the others predicted.  Returns the tallies, the truth's
     energy in the last frame (n, c, k), and what could not predict with the reason.  A `batch`
-    tallies PDEBench's convention as well.
+    tallies PDEBench's convention as well; `look` is shown the model's predictions and the truth.
     """
     points, steps = part.data.grid.points, part.data.task(shown).steps
     metrics = [m for m in METRICS.values() if m.applies_to(points, steps, weights is not None)]
@@ -129,6 +130,8 @@ def tally_all(
                 del tallies[name]
                 continue
             tallies[name].add(prediction, truth, given.mask)
+            if look and name == "model":
+                look(given, prediction, truth)
             if batch is not None:
                 tallies[name].add_batch(prediction, truth)
         energy.append(spectrum(truth[:, -1:])[:, 0])

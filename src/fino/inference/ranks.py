@@ -17,7 +17,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -25,6 +24,7 @@ from torch import Tensor
 from fino.export.engine import choose_engine
 from fino.given import Given
 from fino.grid import per_axis
+from fino.inference.band import add_band, check_start
 from fino.inference.boxes import HIGH, LOW, Box, Mesh, Region, choose_mesh, crop, shape
 from fino.inference.local import (
     LocalStep,
@@ -44,6 +44,7 @@ from fino.inference.store import (
     read_frames,
 )
 from fino.inference.tiles import Progress, choose_steps_per_halo, compute, until_divergence
+from fino.trust.bands import Bands
 from fino.trust.guards import Diverged, Watch
 
 __all__ = ["Decomposition", "Share", "decompose", "rollout_launched", "rollout_ranks"]
@@ -104,7 +105,7 @@ class Share:
     for halos.
     """
 
-    frames: Tensor | np.memmap | None
+    frames: Any
     block: Box
     seconds: float
     halo_seconds: float = 0.0
@@ -122,6 +123,7 @@ def rollout_launched(
     mesh: tuple[int, ...] | None = None,
     region: Region | None = None,
     out: str | Path | None = None,
+    interval: float | None = None,
     **settings: Any,
 ) -> Share | None:
     """`rollout` by this process, or by all that torchrun started; None on all but the first.
@@ -132,7 +134,8 @@ def rollout_launched(
     model = find_model(run)
     if not is_launched():
         begin = perf_counter()
-        frames = rollout(model, history, steps, region=region, out=out, **settings)
+        settings |= {"region": region, "out": out, "interval": interval}
+        frames = rollout(model, history, steps, **settings)
         return Share(frames, (), perf_counter() - begin)
     weight = next(model.parameters(), None)
     on_device = weight is not None and weight.device.type != "cpu"
@@ -142,7 +145,14 @@ def rollout_launched(
         share = rollout_ranks(group, model, history, steps, cut, out=out, **settings)
     if group.rank > 0:
         return None
-    return share if out is None else replace(share, frames=as_array(out))
+    if out is None:
+        return share
+    whole: Any = as_array(out)
+    if interval is not None:
+        bands, every = Bands.of(model, interval), settings.get("every", 1)
+        assert bands is not None
+        whole = add_band(model, bands, interval, whole, history, out=out, every=every)
+    return replace(share, frames=whole)
 
 
 def rollout_ranks(
@@ -156,6 +166,7 @@ def rollout_ranks(
     out: str | Path | None = None,
     every: int = 1,
     engine: str | None = None,
+    strict: bool = False,
     progress: Progress | None = None,
 ) -> Share:
     """This rank's part of a rollout that all ranks call with the same arguments.
@@ -169,7 +180,9 @@ def rollout_ranks(
         chosen = choose_engine(model, engine, store.shape[0], store.shape[3:], steps)
         step = replace(step, step=chosen)
     cut = decomposition or decompose(step, group.size, steps)
-    rank = _Rank(group, step, cut, store, steps, tile)
+    if group.rank == 0:
+        check_start(find_model(model), history, strict)
+    rank = _Rank(group, step, cut, store, Watch(model, steps, store.shape[3:], strict=strict), tile)
     block = rank.halo.block
     space = shape(block) if out is None else store.shape[3:]
     size = (store.shape[0], steps // every, store.shape[2], *space)
@@ -194,7 +207,7 @@ class _Rank:
         step: LocalStep,
         cut: Decomposition,
         store: TrajectoryStore,
-        steps: int,
+        watch: Watch,
         tile: int | Sequence[int] | None = None,
     ) -> None:
         self.group, self.step, self.cut = group, step, cut
@@ -205,7 +218,7 @@ class _Rank:
         last = range(store.shape[1] - step.history, store.shape[1])
         known = [read_frames(store, sample, last, self.halo.block) for sample in self.samples]
         self.recent = self.halo.room(like_weights(Given(torch.stack(known)), step.step).history)
-        self.waited, self.watch = 0.0, Watch(step.step, steps, step.domain.points)
+        self.waited, self.watch = 0.0, watch
 
     def march(
         self, steps: int, result: TrajectoryStore, every: int, progress: Progress | None

@@ -32,6 +32,7 @@ from fino.data.dataset import Sample
 from fino.export.engine import choose_engine
 from fino.given import Given
 from fino.grid import per_axis
+from fino.inference.band import add_band, check_start
 from fino.inference.boxes import Box, Region, as_box, cells, shape
 from fino.inference.local import (
     LocalStep,
@@ -55,6 +56,7 @@ from fino.inference.tiles import BoxAt, Plan, Progress, Timeline, Work, choose_p
 from fino.model.emulator import Emulator
 from fino.model.rollout import frames
 from fino.shapes import Trajectory
+from fino.trust.bands import REACH, Bands
 from fino.trust.guards import Watch
 
 __all__ = ["Update", "changed", "light_cone", "rollout", "update"]
@@ -74,8 +76,10 @@ def rollout(
     out: str | Path | None = None,
     every: int = 1,
     engine: str | None = None,
+    interval: float | None = None,
+    strict: bool = False,
     progress: Progress | None = None,
-) -> Trajectory | np.memmap:
+) -> Any:
     """Predict `steps` frames: (b, K, c, *space) → (b, steps, c, *space).
 
     run         a run, or anything that steps: a model, a solver, a function of a history
@@ -97,11 +101,18 @@ def rollout(
     engine      what computes: "torch", or "c", compiled code that is kept in the user's cache and
                 agrees with torch to 1e-5; if not given, the faster of the two for a model that is
                 compiled already, and for long rollouts
+    interval    a share such as 0.9: a `Prediction` is returned, whose lower and upper fields hold
+                so many of all cells of trajectories like the validation ones.  With `out`, they go
+                to files beside it
+    strict      refuse a start, parameters or values that are unlike the training data, of which
+                one line is warned otherwise
     progress    is called with the share that is done, 0 to 1
     """
     model = find_model(run)
+    bands = None if interval is None else Bands.of(model, interval)
     if isinstance(model, Emulator):
-        history = _with_conditions(model, history, steps, parameters, known, forcing, mask)
+        conditions = (parameters, known, forcing, mask)
+        history = _with_conditions(model, history, steps, conditions, strict)
     elif parameters or known or forcing or mask is not None:
         raise ValueError(
             "parameters, known fields, forcing and masks are for a trained model; this stepper "
@@ -111,11 +122,41 @@ def rollout(
         raise ValueError(f"steps should be 0 or more, got {steps}.")
     if every < 1 or every > max(1, steps):
         raise ValueError(f"every should be between 1 and the {steps} steps, got {every}.")
+    check_start(model, history, strict)
+    apart = every
     jumps = every > 1 and isinstance(model, Emulator) and len(model.strides) > 1
     if jumps and "dt" not in (parameters or {}):
         history, steps, every = _with_pace(model, history, every), steps // every, 1
+    ways: Any = {"every": every, "progress": progress, "strict": strict, "engine": engine}
+    if bands is None or region is None:
+        done = _rollout(model, history, steps, tile, region, out, **ways)
+        area = None
+    else:
+        domain = open_history(model, history)[0].domain
+        area = as_box(region, domain)
+        around = domain.grow(area, (REACH,) * domain.dims)
+        done = _rollout(model, history, steps, tile, around, None, **ways)
+    if bands is None or interval is None:
+        return done
+    return add_band(model, bands, interval, done, history, region=area, out=out, every=apart)
+
+
+def _rollout(
+    model: Any,
+    history: Any,
+    steps: int,
+    tile: int | Sequence[int] | Plan | None,
+    region: Region | None,
+    out: str | Path | None,
+    *,
+    every: int,
+    engine: str | None,
+    progress: Progress | None,
+    strict: bool,
+) -> Trajectory | np.memmap:
+    """The frames alone, whole one after another or in tiles."""
     if tile is None and region is None:
-        return _rollout_whole(model, history, steps, out, every, engine, progress)
+        return _rollout_whole(model, history, steps, out, every, engine, progress, strict)
     step, store, alone = open_history(model, history)
     samples, _, channels, *points = store.shape
     if tile is None:
@@ -137,7 +178,8 @@ def rollout(
             ring = (samples, step.history + plan.steps_per_halo, channels, *points)
             recent = stack.enter_context(create_ring(out, ring, dtype, result))
             timeline = Timeline(store, recent, result, box, every)
-        march(step, timeline, steps, plan, box_at, progress, Watch(model, steps, points))
+        watch = Watch(model, steps, points, strict=strict)
+        march(step, timeline, steps, plan, box_at, progress, watch)
     return finish(result, out, alone)
 
 
@@ -201,17 +243,15 @@ def _with_conditions(
     model: Emulator,
     history: Any,
     steps: int,
-    parameters: Mapping[str, Any] | None,
-    known: Mapping[str, Any] | None,
-    forcing: Mapping[str, Any] | None,
-    mask: Any,
+    conditions: tuple[Any, Any, Any, Any],
+    strict: bool,
 ) -> Any:
     """The start with what was given beside it by name; as it is where nothing was."""
-    named = (parameters, known, forcing)
-    if not any(named) and mask is None:
+    parameters, known, forcing, mask = conditions
+    if not (parameters or known or forcing) and mask is None:
         given = getattr(history, "given", history)
         if isinstance(given, Given):
-            model.conditioning.warn_outside(given)
+            model.conditioning.warn_outside(given, strict)
         return history
     if isinstance(history, str | Path):
         raise ValueError(
@@ -222,8 +262,8 @@ def _with_conditions(
     if given.history.dim() == model.grid.dims + 2:
         given = replace(given, history=given.history.unsqueeze(0))
     given = model.conditioning.with_dt(given)
-    given = model.conditioning.give(given, steps, model.settings.dt, *named, mask)
-    model.conditioning.warn_outside(given)
+    given = model.conditioning.give(given, steps, model.settings.dt, *conditions)
+    model.conditioning.warn_outside(given, strict)
     return given
 
 
@@ -258,6 +298,7 @@ def _rollout_whole(
     every: int,
     engine: str | None,
     progress: Progress | None,
+    strict: bool,
 ) -> Trajectory | np.memmap:
     """Whole frames one after another, for any stepper; memory for the history and one frame."""
     store, alone = open_store(history, getattr(model, "grid", None))
@@ -269,7 +310,8 @@ def _rollout_whole(
     given = replace(given, history=recent) if isinstance(given, Given) else Given(recent)
     given = like_weights(given, model)
     kept = (samples, steps // every, *store.shape[2:])
-    watch, places = Watch(model, steps, store.shape[3:]), [(i, whole) for i in range(samples)]
+    watch = Watch(model, steps, store.shape[3:], strict=strict)
+    places = [(i, whole) for i in range(samples)]
     key = None if out is None else _key(trained, history, steps, every, engine)
     room = create_store(out, kept, dtype, alone=alone, every=every, key=key)
     with room as result, torch.no_grad():

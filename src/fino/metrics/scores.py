@@ -71,6 +71,8 @@ class Scores:
     diverged     rollouts that did not stay finite
     over_parameters    for each parameter that varies: its value and the model's nRMSE for every
                  sample, and the range that the training part spans
+    trust        of a model with calibrated bands: the share of cells that each of them held, and
+                 its mean width; how many starts were unlike the training data
     """
 
     model: dict[str, Any]
@@ -87,6 +89,7 @@ class Scores:
     cost: dict[str, Any] = field(default_factory=dict)
     when: dict[str, Any] = field(default_factory=dict)
     over_parameters: dict[str, Any] = field(default_factory=dict)
+    trust: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> Score:
         if metric not in self.metrics:

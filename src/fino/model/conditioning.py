@@ -264,8 +264,8 @@ class Conditioning(nn.Module):
             found["mask"] = inside.float().expand(batch, 1, *space)
         return replace(given, **found)
 
-    def warn_outside(self, given: Given) -> None:
-        """One line for parameters that the training never saw."""
+    def warn_outside(self, given: Given, strict: bool = False) -> None:
+        """One line for parameters that the training never saw; an error if strict."""
         if given.parameters is None:
             return
         for place, name in enumerate(self.settings.parameters):
@@ -274,11 +274,13 @@ class Conditioning(nn.Module):
             slack = 1e-3 * max(abs(high - low), 1e-12)
             outside = values[(values < low - slack) | (values > high + slack)]
             if len(outside):
-                warnings.warn(
+                line = (
                     f"{name} = {float(outside[0]):.4g} lies outside of the range that the model "
-                    f"was trained on, {low:.4g} to {high:.4g}.",
-                    stacklevel=3,
+                    f"was trained on, {low:.4g} to {high:.4g}."
                 )
+                if strict:
+                    raise ValueError(line)
+                warnings.warn(line, stacklevel=3)
 
     def _scale(self, name: str, values: Tensor, first: int = 0) -> None:
         """Mean and deviation of (channel, values); a deviation of one where nothing varies."""

@@ -110,6 +110,8 @@ class Emulator(nn.Module):
             self.register_buffer(f"output_{name}", torch.full(shape, value))
         self.prior = settings.make_prior(grid)
         self.conditioning = Conditioning(settings.given)
+        #: What training saw and how far off predictions are, as `fino.trust` measured it.
+        self.trust: dict[str, Any] | None = None
         self._positions: dict[tuple[int, ...], Tensor] = {}
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
     model.safetensors   weights and scaling, no pickle
     config.json         settings, grid, versions, and the SHA-256 of the weights
+    trust.json          what training saw and how far off predictions are, if that was measured
 
 The configuration carries a SHA-256 of itself and must be byte for byte what fino writes.  So a
 flipped bit, a missing tail or a configuration of another version is an error that names the
@@ -39,7 +40,8 @@ VERSION = 2
 _READ = (1, 2)
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
-_NAMES = (WEIGHTS, CONFIG)
+TRUST = "trust.json"
+_NAMES = (WEIGHTS, CONFIG, TRUST)
 
 
 def save(model: Emulator | Dataset, folder: str | Path, *, overwrite: bool = False) -> Path:
@@ -70,9 +72,11 @@ def save(model: Emulator | Dataset, folder: str | Path, *, overwrite: bool = Fal
         },
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
-    return write_folder(
-        folder, {WEIGHTS: weights, CONFIG: _config_bytes(config)}, overwrite=overwrite
-    )
+    files = {WEIGHTS: weights, CONFIG: _config_bytes(config)}
+    if model.trust is not None:
+        trust = {"format": "fino-trust", "weights_sha256": config["weights_sha256"], **model.trust}
+        files[TRUST] = _config_bytes(trust)
+    return write_folder(folder, files, overwrite=overwrite, without=[TRUST])
 
 
 def load(folder: str | Path) -> Emulator:
@@ -88,7 +92,9 @@ def load(folder: str | Path) -> Emulator:
         config = _read_config(folder / CONFIG)
         try:
             tensors = read_tensors(folder / WEIGHTS, str(config.get("weights_sha256")), CONFIG)
-            return _rebuild(config, tensors, folder)
+            model = _rebuild(config, tensors, folder)
+            model.trust = _read_trust(folder / TRUST, str(config["weights_sha256"]))
+            return model
         except ValueError:
             # A training may have replaced the folder between the two reads.
             if not is_there(folder) or _read_config(folder / CONFIG) == config:
@@ -98,6 +104,23 @@ def load(folder: str | Path) -> Emulator:
 def is_there(folder: Path) -> bool:
     """Whether there is a model folder, after putting back one that a kill left half renamed."""
     return wait_for_folder(folder, _NAMES)
+
+
+def _read_trust(path: Path, weights: str) -> dict[str, Any] | None:
+    """What is known about how far to trust these weights; None where nothing is."""
+    if not path.is_file():
+        return None
+    content = read_bytes(path)
+    damaged = f"{path} is damaged or was edited: restore it, or delete it and run `fino calibrate`."
+    try:
+        trust = json.loads(content)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise ValueError(damaged) from None
+    if not isinstance(trust, dict) or _config_bytes(trust) != content:
+        raise ValueError(damaged)
+    if trust.get("weights_sha256") != weights:
+        raise ValueError(f"{path} was measured with other weights. Run `fino calibrate`.")
+    return {name: value for name, value in trust.items() if name in ("seen", "bands")}
 
 
 def model_hash(folder: str | Path) -> str:

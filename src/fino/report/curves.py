@@ -21,7 +21,9 @@ from fino.report.look import INK, color_of, line_style, plotted, short
 
 __all__ = [
     "SweepPoint",
+    "band_over_time",
     "cost_and_error",
+    "coverage_over_time",
     "error_over_parameter",
     "error_over_setting",
     "error_over_time",
@@ -54,6 +56,35 @@ def error_over_time(
             y = np.array(values, dtype=float)
             y[y <= 0] = np.nan
             axes.plot(times, y, label=short(name), **line_style(place))
+        return figure
+
+
+def band_over_time(
+    times: np.ndarray,
+    truth: np.ndarray,
+    predicted: np.ndarray,
+    band: tuple[np.ndarray, np.ndarray],
+    name: str,
+) -> Figure:
+    """One cell in time: the truth, the prediction and the band around it."""
+    with plotted(7.2, 3.2, "beside", xlabel="time", ylabel=name) as (figure, axes):
+        axes.fill_between(times, *band, color=color_of(0), alpha=0.2, linewidth=0, label="band")
+        for place, (label, values) in enumerate({"prediction": predicted, "truth": truth}.items()):
+            axes.plot(times, values, label=label, **line_style(place))
+        return figure
+
+
+def coverage_over_time(
+    times: Sequence[float], levels: Sequence[float], held: Sequence[Sequence[float]]
+) -> Figure:
+    """The share of cells that each band held at every step, beside what it should hold."""
+    with plotted(7.2, 3.2, "beside", xlabel="time", ylabel="cells held", ylim=(0, 1.02)) as (
+        figure,
+        axes,
+    ):
+        for place, (level, shares) in enumerate(zip(levels, held, strict=True)):
+            axes.axhline(level, color=color_of(place), alpha=0.4, linewidth=1)
+            axes.plot(times, shares, label=f"{100 * level:.0f} %", **line_style(place))
         return figure
 
 

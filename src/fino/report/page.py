@@ -30,9 +30,12 @@ from fino.report.movie import gradient, player_content, write_movie
 from fino.report.scene import Scene, draw_fields, draw_space_time
 from fino.report.words import describe_verdict
 from fino.training.run import Run, find_run
+from fino.trust.bands import Bands
 
 __all__ = ["Picture", "report", "scene_of"]
 
+#: The band that is drawn.
+_BAND = 0.9
 #: Fields drawn in full; more than these would be a long page.
 _CHANNELS = 3
 
@@ -176,6 +179,7 @@ def _pictures(
             pictures.append(Picture(f"space-time-{name}", figure, title))
     if not scene.steady:
         pictures.append(_errors(run, scores, others))
+        pictures += _bands(run, scene, scores)
     pictures += _over_parameters(scores)
     pictures += _spectra(run, scores)
     if records := run.metrics:
@@ -199,6 +203,35 @@ def _errors(run: Run, scores: Scores, others: Sequence[Scores]) -> Picture:
     figure = curves.error_over_time(scores.over_time["time"], named, (most["low"], most["high"]))
     caption = "The shade holds nine test samples in ten; dashed lines are the baselines."
     return Picture("error-over-time", figure, "How the error grows", caption)
+
+
+def _bands(run: Run, scene: Scene, scores: Scores) -> list[Picture]:
+    """The band around the cell that the truth moves most, and what bands held on the test part."""
+    bands, pictures = Bands.of(run.model), []
+    if bands is not None and bands.allows(_BAND) and len(scene.times) > 1:
+        travel = np.nan_to_num(np.abs(np.diff(scene.truth[:, 0], axis=0)).sum(axis=0))
+        cell = tuple(int(i) for i in np.unravel_index(travel.argmax(), travel.shape))
+        frames, wraps = torch.from_numpy(scene.prediction), scene.grid.is_periodic
+        half = [
+            float(bands.width(frame[None], step, _BAND, wraps)[(0, 0, *cell)])
+            for step, frame in enumerate(torch.nan_to_num(frames), start=1)
+        ]
+        one: Any = (slice(None), 0, *cell)
+        truth, predicted = scene.truth[one], scene.prediction[one]
+        band = (predicted - half, predicted + half)
+        figure = curves.band_over_time(scene.times, truth, predicted, band, scene.fields[0])
+        title = f"The {100 * _BAND:.0f} % band at cell ({', '.join(map(str, cell))})"
+        caption = (
+            "It holds nine cells in ten of trajectories like the validation ones, taken together."
+        )
+        pictures.append(Picture("band", figure, title, caption))
+    if "coverage" in scores.trust:
+        found = scores.trust["coverage"]
+        times = scores.over_time["time"]
+        figure = curves.coverage_over_time(times, found["levels"], found["over_time"])
+        caption = "Pale lines are what the bands promise."
+        pictures.append(Picture("coverage", figure, "What the bands held", caption))
+    return pictures
 
 
 def _over_parameters(scores: Scores) -> list[Picture]:
@@ -252,6 +285,7 @@ def _html(
         best=tables.best_columns(scores),
         by_field=tables.field_table(scores),
         verdict=describe_verdict(scores),
+        trust=words.describe_trust(scores, has_data=not run.is_shipped),
         asked=words.describe_question(run.data, scores),
         tiles=words.headline_tiles(scores),
         shown=words.describe_sample(scene.sample, scene.parameters, scene.is_masked),

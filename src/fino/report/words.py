@@ -30,6 +30,7 @@ __all__ = [
     "describe_reproduction",
     "describe_sample",
     "describe_task",
+    "describe_trust",
     "describe_verdict",
     "describe_worth",
     "duration",
@@ -82,6 +83,24 @@ def _strides(model: Emulator) -> str:
     """The lengths of a step, where there are several."""
     *others, last = (str(stride) for stride in model.strides)
     return f", in steps of {', '.join(others)} or {last} frames" if others else ""
+
+
+def describe_trust(scores: Scores, has_data: bool = True) -> list[str]:
+    """What the bands held and the guards said on the test part, a sentence each."""
+    lines, found = [], scores.trust
+    if "coverage" in found:
+        pairs = zip(found["coverage"]["levels"], found["coverage"]["held"], strict=True)
+        held = ", ".join(f"{100 * level:.0f} % bands {100 * share:.1f} %" for level, share in pairs)
+        lines.append(
+            f"Of all cells, {held} (marginal over trajectories like the calibration ones)."
+        )
+    if "guards" in found:
+        guards = found["guards"]
+        words = f"{guards['alarms']} of {guards['samples']} rollouts left what training saw"
+        lines.append(f"{words}. {guards['worst']}".strip() if guards["worst"] else f"{words}.")
+    if not found and has_data:
+        lines.append("No bands and guards: this model was not calibrated (`fino calibrate`).")
+    return lines
 
 
 def describe_light_cone(cone: LightCone, data: Dataset) -> str:

@@ -24,8 +24,9 @@ from fino.training.processes import Processes, join_processes
 from fino.training.run import Run, find_run
 from fino.training.run_data import check_same_data, describe_data, reopen_data
 from fino.training.settings import TrainingSettings
+from fino.trust.bands import calibrate as measure_trust
 
-__all__ = ["Interrupted", "fit", "resume"]
+__all__ = ["Interrupted", "calibrate", "fit", "resume"]
 
 Progress = Callable[[Happened], None]
 
@@ -124,6 +125,29 @@ def _tidy(folder: Path) -> None:
         clear_leftovers(folder / "last", STATE)
 
 
+def calibrate(
+    run: Run | str | Path,
+    data: Dataset | str | Path | None = None,
+    *,
+    progress: Callable[[float], None] | None = None,
+) -> Run:
+    """Measure what training saw and how far off predictions are, and keep it with the model.
+
+    `fino.fit` does this when it ends; here it is for models of earlier versions.  What was learned
+    from is the training part of the data, which are the run's own if not given; bands are
+    calibrated on its validation part.
+    """
+    run = find_run(run, data)
+    if run.is_shipped or not isinstance(run.model, Emulator):
+        raise ValueError(f"{run.name} cannot be calibrated: that is for trained runs and models.")
+    run.check()
+    run.model.trust = measure_trust(run.model, run.data, progress=progress)
+    if run.folder is not None:
+        is_run = run.results_folder is not None
+        save(run.model, run.folder / "model" if is_run else run.folder, overwrite=True)
+    return run
+
+
 def _run(
     state: State,
     data: Dataset,
@@ -161,6 +185,8 @@ def _run(
         return Run(folder, data=data)
     write_checkpoint(state, folder / "last")
     best = _keep_best(state, folder)
+    best.trust = measure_trust(best, data)
+    save(best, folder / "model", overwrite=True)
     journal.close()
     return Run(folder, model=best, data=data)
 
