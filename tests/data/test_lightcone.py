@@ -73,6 +73,23 @@ def test_spreading_counts_as_moving():
     assert light_cone(data).cells[0] == pytest.approx(2 * math.sqrt(2e-4) * 128, rel=0.05)
 
 
+def test_the_trajectory_that_spreads_most_counts_where_parameters_vary():
+    nu = np.geomspace(1e-3, 5e-2, 16)
+    x, t = np.arange(128) / 128, 0.05 * np.arange(21)
+    u = np.ones((16, 21, 1, 128))
+    draw = np.random.default_rng(0)
+    for wave in (1, 2, 3, 4):
+        k = 2 * np.pi * wave
+        decay = np.exp(-(k**2) * nu[:, None] * t)
+        shape = np.sin(k * x + draw.uniform(0, 2 * np.pi, (16, 1)))
+        u[:, :, 0] += decay[:, :, None] * shape[:, None]
+    facts = {"dt": 0.05, "extent": (0, 1), "boundary": "periodic"}
+    widest = 2 * math.sqrt(2 * nu.max() * 0.05) * 128
+    varied = fino.from_array(u, parameters={"nu": nu}, **facts)
+    assert light_cone(varied).cells[0] == pytest.approx(widest, rel=0.1)
+    assert light_cone(fino.from_array(u, **facts)).cells[0] < widest / 2
+
+
 def test_still_data_do_not_move():
     data = fino.from_array(np.ones((3, 5, 1, 16)), dt=1, extent=(0, 1), boundary="neumann")
     assert light_cone(data).cells == (0.0,)

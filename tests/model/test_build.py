@@ -73,3 +73,14 @@ def test_a_steady_problem_gets_every_level_its_grid_allows():
 )
 def test_what_is_said_comes_before_what_would_be_chosen(said, expected):
     assert shape(fino.build("fino", steady(), **said)) == expected
+
+
+def test_one_frame_is_shown_where_parameters_vary_and_a_frame_is_the_whole_state():
+    small = {"points": 16, "frames": 13, "duration": 0.1}
+    fisher = fino.generate("diffusion-reaction-1d", 8, vary={"rho": (0.5, 4)}, **small)
+    assert fisher.history == 6 and fino.build("fino", fisher, width=4).settings.history == 1
+    assert fino.build("fino", fisher, width=4, history=3).settings.history == 3
+    alike = fino.generate("diffusion-reaction-1d", 8, **small)
+    assert fino.build("fino", alike, width=4).settings.history == 6
+    hidden = fino.generate("shallow-water", 8, vary={"gravity": (0.5, 2)}, **small)
+    assert fino.build("fino", hidden, width=4).settings.history == 6

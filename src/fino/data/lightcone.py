@@ -72,7 +72,8 @@ def light_cone(data: Dataset, estimate: bool = False) -> LightCone:
     if data.card.speed is not None and not estimate:
         length = data.card.speed * data.dt
         return LightCone(tuple(length / s for s in spacing), length, "card")
-    cells = tuple(_reach(lines, p) for lines, p in _lines(data))
+    own = bool(data.parameters)
+    cells = tuple(_reach(lines, p, own) for lines, p in _lines(data))
     length = max(n * s for n, s in zip(cells, spacing, strict=True))
     return LightCone(cells, length, "estimated")
 
@@ -103,8 +104,11 @@ def _lines(data: Dataset) -> list[tuple[np.ndarray, bool]]:
     ]
 
 
-def _reach(lines: np.ndarray, periodic: bool) -> float:
-    """Cells that information moves in a step along one line."""
+def _reach(lines: np.ndarray, periodic: bool, own: bool = False) -> float:
+    """Cells that information moves in a step along one line.
+
+    With `own`, trajectories spread at rates of their own, as parameters may make them.
+    """
     points = lines.shape[-1]
     if not periodic:
         # Fourier waves need equal ends: take away the ramp between them.
@@ -120,7 +124,11 @@ def _reach(lines: np.ndarray, periodic: bool) -> float:
         # A slow wave is followed over as many frames as it takes to turn visibly, but not around.
         lag = int(np.clip(round(0.3 / max(turn, 1e-6)), 1, max(1, lines.shape[1] // 8)))
         moved, linear = _moved(waves, depth, lag)
-    spread = _spread(waves, depth)
+    if own:
+        each = [_spread(waves[:, i : i + 1], depth) for i in range(lines.shape[0])]
+        spread = float(np.quantile(each, 1 - _FASTER))
+    else:
+        spread = _spread(waves, depth)
     # Waves move in proportion to time, smearing goes with its root: ask who wins in the long run.
     long_run = max(lag, lines.shape[1] // 4)
     if moved * long_run > spread * math.sqrt(long_run):

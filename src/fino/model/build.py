@@ -22,6 +22,7 @@ from fino.model.emulator import Emulator, EmulatorSettings
 from fino.model.prior import Moved, PastFrames
 from fino.model.prior_fit import choose_prior, fit_prior
 from fino.model.scaling import Scaling, fit_frames
+from fino.pde import PROBLEMS
 from fino.settings import did_you_mean
 
 __all__ = ["build"]
@@ -47,7 +48,8 @@ def build(
 ) -> Emulator:
     """An untrained model of the named kind for this data, scaled by its training part.
 
-    Unless told otherwise: the data's own history; what is steady predicted as it is, what moves
+    Unless told otherwise: the data's own history, or one frame where parameters vary and a frame of
+    the problem is its whole state; what is steady predicted as it is, what moves
     in time on top of the best linear prior (see `choose_prior`); coordinates where no reach is
     enough, edge markers at walls; and as many levels as the data's light cone asks for.
     Parameters that differ from trajectory to trajectory are given by FiLM where the model can
@@ -122,7 +124,7 @@ def _check_strides(
     """The strides in order and the history that goes with them."""
     found = tuple(sorted({int(s) for s in strides}))
     if len(found) == 1 and found[0] == 1:
-        return found, data.history if history is None else history
+        return found, _history(data) if history is None else history
     if data.steady:
         raise ValueError(f"{data.card.name} is steady: it has no steps to take several lengths of.")
     longest = int(data.lengths.min(initial=data.frames)) - 1
@@ -137,6 +139,18 @@ def _check_strides(
             f"lie one step apart for each stride. Leave history out."
         )
     return found, 1
+
+
+def _history(data: Dataset) -> int:
+    """One frame where θ and a frame are all that the next one depends on, else the data's own.
+
+    With one θ for all, combined frames predict better than their number suggests; with many they
+    do not: Fisher's equation over (ν, ρ) had a third of the error with one frame instead of ten.
+    """
+    problem = PROBLEMS.get(data.card.name)
+    if problem is None or not data.parameters or data.fields != problem.fields:
+        return data.history
+    return 1 if type(problem().whole) is problem else data.history
 
 
 def _check_reach(emulator: Emulator, data: Dataset) -> None:
