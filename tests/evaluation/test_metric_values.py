@@ -19,6 +19,7 @@ from fino.metrics import (
     max_error,
     nrmse,
     rmse,
+    vrmse,
 )
 from fino.metrics.scores import score
 from fino.metrics.spectrum import bands_of, shells, spectrum
@@ -217,3 +218,14 @@ def test_mistakes_are_answered_in_one_line():
         score("nrmse", prediction, truth, convention="mine")
     with pytest.raises(ValueError, match=r"the shape of the truth, \(5, 3, 2, 8\), got"):
         score("nrmse", prediction[:, :2], truth)
+
+
+def test_the_error_relative_to_the_spread_is_one_for_the_mean_and_blind_to_an_offset():
+    truth = torch.rand(2, 3, 2, 16, 8, dtype=torch.float64)
+    mean = truth.mean(dim=(3, 4), keepdim=True).expand_as(truth)
+    torch.testing.assert_close(vrmse(mean, truth), torch.ones(2, 3, 2, dtype=torch.float64))
+    near = truth + 0.01 * torch.rand_like(truth)
+    torch.testing.assert_close(vrmse(near + 5, truth + 5), vrmse(near, truth))
+    flat = torch.full_like(truth, 4.0)
+    assert (vrmse(flat, flat) == 0).all()
+    torch.testing.assert_close(vrmse(flat + 0.004, flat), torch.ones_like(vrmse(flat, flat)))

@@ -43,6 +43,7 @@ __all__ = [
     "metric_named",
     "nrmse",
     "rmse",
+    "vrmse",
 ]
 
 Weights = Tensor | None
@@ -68,6 +69,18 @@ def nrmse(
     error, size = _rms(_error(prediction, truth), weights), _rms(truth, weights)
     # A field that is zero and predicted to be zero is not wrong.
     return torch.where(error == 0, 0.0, error / size.clamp_min(smallest))
+
+
+def vrmse(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:
+    """Error relative to the truth's standard deviation in space, as The Well has it: → (b, t, c).
+
+    One is no better than predicting the mean.  A field that hardly varies counts as varying by a
+    thousandth of its size.
+    """
+    error, size = _rms(_error(prediction, truth), weights), _rms(truth, weights)
+    middle = _mean(truth, weights)[(..., *[None] * (truth.ndim - 3))]
+    spread = _rms(truth.double() - middle, weights)
+    return torch.where(error == 0, 0.0, error / torch.maximum(spread, 1e-3 * size))
 
 
 def _accumulated(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:
@@ -211,6 +224,7 @@ class Metric:
 _TABLE = (
     Metric("rmse", "root mean square error", rmse),
     Metric("nrmse", "error relative to the field's size", nrmse, unit="1"),
+    Metric("vrmse", "error relative to the field's spread in space", vrmse, unit="1"),
     Metric("accumulated", "sum of the mean square errors of all steps", _accumulated),
     Metric("max_error", "worst point of any sample", max_error, "max"),
     Metric("crmse", "error of the mean, the conserved quantity", conserved_error, "rms"),
