@@ -17,6 +17,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "pages": ("lab.pages:pages", "Build docs/pages: the shipped weights, to play with."),
     "trust": ("lab.trust:trust", "Bands and guards for the shipped models."),
     "gallery": ("lab.gallery:gallery", "One sample of each problem in one picture."),
+    "worth": ("lab.worth:worth", "Models beside the solver of the same error: docs/worth.md."),
     "house": ("lab.house:house", "Build docs/house.md: the size of the code, before and after."),
 }
 

@@ -121,7 +121,9 @@ def test_a_scheme_that_would_have_to_see_farther_is_not_built_upon():
         fitted = fit_prior("stencil", data, 1, conditioning)
         errors.append(_scored(fitted, data, conditioning).error)
     assert errors[0] > 1 > errors[1]
-    assert choose_prior(far, 1).kind == "increment"
+    chosen = choose_prior(far, 1)
+    assert chosen.kind == "moved" and chosen.error < 0.05
+    torch.testing.assert_close(chosen.prior.velocity, torch.tensor([[3.0]]), atol=1e-3, rtol=0)
     assert choose_prior(near, 1).kind == "stencil"
 
 

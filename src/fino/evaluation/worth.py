@@ -31,6 +31,7 @@ from fino.data.dataset import Part, Task
 from fino.data.generate import restrict
 from fino.given import Given
 from fino.grid import Grid
+from fino.inference.rollout import rollout
 from fino.machine import threads
 from fino.metrics import METRICS
 from fino.pde import PROBLEMS, Problem
@@ -77,6 +78,7 @@ class Worth:
                                 two grids by interpolation; None if none was as good
     solver                      the member of the curve that is nearest to it, or the best one
     data, training              seconds that data and training took; None if unknown
+    engine                      what computed the model's steps: torch, or c, compiled code
     """
 
     nrmse: float
@@ -91,7 +93,8 @@ class Worth:
     data: float | None = None
     training: float | None = None
     batch: int = _BATCH
-    cut: bool = field(default=False)
+    cut: bool = False
+    engine: str = "torch"
 
     @property
     def speed_up(self) -> float | None:
@@ -120,7 +123,13 @@ class Worth:
 
 
 def measure_worth(
-    run: Run, part: Part, task: Task, *, samples: int = 4, budget: float = 20.0
+    run: Run,
+    part: Part,
+    task: Task,
+    *,
+    samples: int = 4,
+    budget: float = 20.0,
+    engine: str = "torch",
 ) -> Worth | None:
     """Measure a run against its problem's solvers on the first `samples` of a part.
 
@@ -136,7 +145,7 @@ def measure_worth(
         return None
     given, future = part.begin(range(samples), task.shown)
     with threads(1):
-        race = _Race(run, truth, given, future)
+        race = _Race(run, truth, given, future, engine)
         race.time_model()
         error, truth_off = race.model_error, race.truth_error(part.data.card, budget)
         target = max(error, truth_off or 0.0)
@@ -157,6 +166,7 @@ def measure_worth(
         data=None if cost is None else cost.seconds,
         training=metrics[-1]["cpu_seconds"] if metrics else None,
         cut=cut,
+        engine=engine,
     )
 
 
@@ -333,12 +343,20 @@ class _Race:
     truth: _Truth
     given: Given
     future: torch.Tensor
+    engine: str = "torch"
     curve: list[Solved] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
     @property
     def model_error(self) -> float:
-        return self._error(self.run.predict(self.given, self.future.shape[1]))
+        return self._error(self._predict(self.given))
+
+    def _predict(self, given: Given) -> torch.Tensor:
+        steps = self.future.shape[1]
+        if self.engine == "torch":
+            return self.run.predict(given, steps)
+        answer: torch.Tensor = rollout(self.run, given, steps, engine=self.engine)
+        return answer
 
     def _error(self, prediction: torch.Tensor) -> float:
         return float(METRICS[_METRIC](prediction, self.future))
@@ -347,7 +365,7 @@ class _Race:
         """Time one trajectory; the first time warms up and is not counted."""
         one = self.given.row(len(self.seconds) % len(self.future))
         for _ in range(1 if self.seconds else 2):
-            seconds = _cpu_seconds(lambda: self.run.predict(one, self.future.shape[1]))
+            seconds = _cpu_seconds(lambda: self._predict(one))
         self.seconds.append(seconds)
 
     def truth_error(self, card: Card, budget: float) -> float | None:
@@ -381,8 +399,7 @@ class _Race:
         """CPU-seconds of one trajectory in a batch."""
         rows = [self.given.row(i % len(self.future)) for i in range(_BATCH)]
         many = Given.join(rows)
-        steps = self.future.shape[1]
-        return min(_cpu_seconds(lambda: self.run.predict(many, steps)) for _ in range(3)) / _BATCH
+        return min(_cpu_seconds(lambda: self._predict(many)) for _ in range(3)) / _BATCH
 
     def gain_of_a_batch(self, solver: Solved | None) -> float:
         """What a solver takes for a trajectory of a batch, as a share of what it takes alone."""

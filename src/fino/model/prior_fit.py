@@ -70,13 +70,14 @@ def choose_prior(
     frame.  Combining past frames is taken where only that predicts them, as it does for waves that
     come back; elsewhere its small first error hides that it goes on with any error as if it were
     motion.  Then the scheme again, unless its error exceeds the data's own size: data that move
-    farther in a step than it sees make it extrapolate, and it explodes.  Where parameters vary or
-    steps have several lengths, `moved_history` frames moved along come first if they predict.
+    farther in a step than it sees make it extrapolate, and it explodes.  `moved_history` frames
+    moved along are tried where neither predicts, and first of all where parameters vary or steps
+    have several lengths.
     """
     conditioning = conditioning or Conditioning.of(data)
     if data.steady:
         return fit_prior(NoPrior.kind, data, history, conditioning)
-    order = [Scheme.kind, PastFrames.kind]
+    order = [Scheme.kind, PastFrames.kind, Moved.kind]
     if conditioning.settings.steps:
         order = [Moved.kind]
     elif conditioning.settings.parameters:

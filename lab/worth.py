@@ -1,0 +1,222 @@
+"""`python -m lab worth`: what a model costs beside the classical solver of the same error.
+
+Every shipped model whose equation is known, and any run, is measured on its test trajectories by
+`fino.evaluation.worth`; the figures are kept in lab/results/worth.json, and docs/worth.md and its
+figure are built from them.  Times are only worth keeping from an otherwise idle machine.
+"""
+
+from __future__ import annotations
+
+import json as text
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fino.cli.console import progress, say, say_json
+from fino.durable import write_json, write_whole
+from fino.evaluation.worth import measure_worth
+from fino.export.library import find_compiler
+from fino.machine import describe_machine
+from fino.report.tables import table_of
+from fino.training.run import PRETRAINED, Run, find_run
+
+__all__ = ["draw_worth", "measure", "worth", "worth_page"]
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "lab" / "results" / "worth.json"
+PAGE = ROOT / "docs" / "worth.md"
+FIGURE = ROOT / "docs" / "figures" / "worth.png"
+#: Ratios closer to one than this count as even.
+_EVEN = 1.15
+
+
+def worth(
+    *runs: str,
+    samples: int = 8,
+    budget: float = 60.0,
+    only_page: bool = False,
+    json: bool = False,
+) -> None:
+    """Measure against the error-matched solver: `python -m lab worth` (about ten minutes).
+
+    Parameters
+    ----------
+    runs
+        Names of pretrained models or run folders; every pretrained model if none is named.
+    samples
+        Test trajectories.
+    budget
+        CPU-seconds of solving for each model.
+    only_page
+        Build the page from the figures that are kept.
+    json
+        Print the figures as JSON.
+    """
+    kept: dict[str, Any] = text.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in () if only_page else runs or tuple(PRETRAINED):
+        with progress(name, quiet=json) as show:
+            found = measure(find_run(name), samples, budget)
+            show(1.0)
+        if found is None:
+            say(f"{name}: no classical solver to compare with.")
+            continue
+        kept[Path(name).name] = found
+        write_json(RESULTS, kept)
+    write_whole(PAGE, worth_page(kept).encode())
+    draw_worth(kept, FIGURE)
+    if json:
+        say_json(kept)
+    else:
+        say(f"{PAGE} and {FIGURE} are built from {len(kept)} models.")
+
+
+def measure(run: Run, samples: int, budget: float) -> dict[str, Any] | None:
+    """{"torch": …, "c": …, "load", "machine"}: one model by both engines, None without solver."""
+    run = run.with_data(run.test_data(samples))
+    part, task = run.data.test, run.data.task(run.model.history)
+    found = {}
+    for engine in ("torch", "c") if find_compiler() is not None else ("torch",):
+        one = measure_worth(run, part, task, samples=samples, budget=budget, engine=engine)
+        if one is None:
+            return None
+        cost = run.card.get("cost", {}) if run.is_shipped else {}
+        if one.training is None and "cpu_minutes" in cost:
+            one = replace(one, training=60.0 * cost["cpu_minutes"])
+        found[engine] = one.to_dict()
+    title = run.data.card.title or run.data.card.name
+    facts = {"title": title, "load": os.getloadavg()[0], "machine": describe_machine()}
+    return {**found, **facts}
+
+
+def worth_page(kept: dict[str, Any]) -> str:
+    """docs/worth.md: the table, a verdict for each model, how it was measured."""
+    rows = [_row(name, found) for name, found in sorted(kept.items(), key=_speed_up, reverse=True)]
+    columns = (
+        *("model", "nRMSE", "matched at", "solver of that error", "ms a trajectory"),
+        *("FINO, torch", "FINO, C", "speed-up, one", "speed-up, 16 at once", "pays off after"),
+    )
+    verdicts = "\n".join(f"* **{name}**: {_verdict(found)}" for name, found in kept.items())
+    busy = max((found["load"] for found in kept.values()), default=0.0)
+    table = table_of("", columns, rows).markdown().strip()
+    return f"""# Is it worth it?
+Whoever has the equation can also run the classical solver, so the question is what a model costs
+beside the cheapest solver **of the same error**. Built by `python -m lab worth` from
+lab/results/worth.json; nothing here is written by hand.
+
+{table}
+
+Milliseconds of processor time for a trajectory on one thread, one at a time. The speed-up is the
+solver's cost over that of the faster engine (torch, or the compiled C code that `fino.rollout`
+takes by itself where it is faster), one trajectory at a time and sixteen at once. *Pays off after*
+counts the trajectories until training is paid for; the cost of the data comes on top where it is
+not known. The largest load of the machine when a measurement ended was {busy:.1f}; the measurement
+itself is one process.
+
+![Error against processor time: solvers as lines, models as dots](figures/worth.png)
+
+## In words
+{verdicts}
+
+## How the solver is matched
+* The problem's own method is run on coarser and finer cells and in every variant that the problem
+  names (order, limiter, Courant number), on the same test trajectories. The cheapest one that
+  reaches the model's error is the match; between two grids cost is taken as a power of the error.
+* The solver is treated well: it starts from the true state at the last frame that the model is
+  shown, hidden fields included, averaged over its own cells; walls stay where they are; it steps
+  only as far as the frames that are asked for; its answer is read at the data's points in the best
+  of several ways.
+* A model that is nearer to its data than the data are to the equation's solution is matched at the
+  data's own error (*matched at*), because a smaller one says nothing.
+* Model and solvers run in turn in one process; the first run of each is not counted.
+
+`fino evaluate` prints the same comparison for every run whose equation is known, and says *use the
+solver* where that is the answer. Where no solver exists, as for measured data, none of this
+applies.
+"""
+
+
+def _best(found: dict[str, Any]) -> dict[str, Any]:
+    """The faster engine's figures."""
+    engines = [found[e] for e in ("torch", "c") if e in found]
+    return min(engines, key=lambda one: one["seconds"])
+
+
+def _gains(found: dict[str, Any]) -> tuple[float | None, float | None]:
+    one = _best(found)
+    return one["speed_up"], one["speed_up_batched"]
+
+
+def _speed_up(item: tuple[str, dict[str, Any]]) -> float:
+    return _gains(item[1])[1] or 0.0
+
+
+def _row(name: str, found: dict[str, Any]) -> list[str]:
+    one, torch_ = _best(found), found["torch"]
+    alone, batched = _gains(found)
+    target = max(one["nrmse"], one["truth_error"] or 0.0)
+    solver = one["solver"]
+    cells = " × ".join(map(str, solver["points"])) if solver else "none"
+    compiled = f"{1e3 * found['c']['seconds']:.3g}" if "c" in found else "–"
+    return [
+        name,
+        f"{one['nrmse']:.2g}",
+        f"{target:.2g}",
+        cells if one["matched"] else f"none (best {solver['nrmse']:.2g} on {cells})",
+        f"{1e3 * one['matched']:.3g}" if one["matched"] else "–",
+        f"{1e3 * torch_['seconds']:.3g}",
+        compiled,
+        f"{alone:.2g}" if alone else "–",
+        f"{batched:.2g}" if batched else "–",
+        _pays(one),
+    ]
+
+
+def _pays(one: dict[str, Any]) -> str:
+    gain = (one["matched_batched"] or 0.0) - one["seconds_batched"]
+    if one["training"] is None or not one["matched_batched"]:
+        return "–"
+    return f"{((one['data'] or 0.0) + one['training']) / gain:,.0f}" if gain > 0 else "never"
+
+
+def _verdict(found: dict[str, Any]) -> str:
+    one = _best(found)
+    gain = _gains(found)[1]
+    if gain is None:
+        return f"no solver that was tried is as good (nRMSE {one['nrmse']:.2g})."
+    if gain > _EVEN:
+        return f"{gain:.2g} times cheaper than the solver of the same error."
+    if gain * _EVEN < 1:
+        return f"use the solver: it is {1 / gain:.2g} times cheaper at the same error."
+    return "about as dear as the solver of the same error."
+
+
+def draw_worth(kept: dict[str, Any], path: Path) -> None:
+    """Error against processor time for every model: the solver's curve and both engines."""
+    from matplotlib.figure import Figure
+
+    columns = min(4, max(1, len(kept)))
+    rows = -(-len(kept) // columns)
+    figure = Figure(figsize=(3.2 * columns, 2.9 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in panels[len(kept) :]:
+        axes.remove()
+    for axes, (name, found) in zip(panels, kept.items(), strict=False):
+        one = found["torch"]
+        for variant in {str(s["settings"]): s["settings"] for s in one["curve"]}.values():
+            own = [s for s in one["curve"] if s["settings"] == variant and s["nrmse"] > 0]
+            own.sort(key=lambda s: s["seconds"])
+            label = "solver" + "".join(f", {k} {v}" for k, v in variant.items())
+            x, y = [1e3 * s["seconds"] for s in own], [s["nrmse"] for s in own]
+            axes.plot(x, y, ".-", lw=1, ms=4, label=label)
+        for engine, marker in (("torch", "D"), ("c", "*")):
+            if engine in found:
+                x, y = 1e3 * found[engine]["seconds"], found[engine]["nrmse"]
+                axes.plot(x, y, marker, color="k", ms=7, label=f"FINO, {engine}")
+        axes.set(xscale="log", yscale="log")
+        axes.set_title(name, fontsize=10)
+        axes.legend(fontsize=6, frameon=False)
+        axes.set_xlabel("ms of processor time", fontsize=8)
+    panels[0].set_ylabel("nRMSE")
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, dpi=110)
