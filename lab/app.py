@@ -16,6 +16,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "ship": ("lab.ship:ship", "Put a trained run in the package, by name."),
     "pages": ("lab.pages:pages", "Build docs/pages: the shipped weights, to play with."),
     "trust": ("lab.trust:trust", "Bands and guards for the shipped models."),
+    "radar": ("lab.radar:radar", "Rain of the next hour from radar images, beside pysteps."),
     "gallery": ("lab.gallery:gallery", "One sample of each problem in one picture."),
     "worth": ("lab.worth:worth", "Models beside the solver of the same error: docs/worth.md."),
     "house": ("lab.house:house", "Build docs/house.md: the size of the code, before and after."),

@@ -64,6 +64,8 @@ class SplitOptions(FileOptions):
 
     parameters: str | None = None
     """Arrays with a number for each trajectory, that models are given."""
+    window: int | None = None
+    """Cut long trajectories into stretches of so many frames; the last frames are the test part."""
     test: float | None = None
     """How many samples are the test part (50), or what share (0.1)."""
     validation: float | None = None

@@ -21,8 +21,8 @@ import numpy as np
 
 from fino.data.card import Card
 from fino.data.conditions import Conditions
-from fino.data.frames import Frames
-from fino.data.split import Split, split_by_rule, split_by_share
+from fino.data.frames import Frames, WindowFrames
+from fino.data.split import Split, split_by_rule, split_by_share, split_in_time
 from fino.display import html_table
 from fino.grid import Grid
 
@@ -316,6 +316,59 @@ class Dataset:
         history    1 … frames − 1; None: ten, or half of the frames where there are fewer than 20
         """
         return replace(self, card=self.card.changed(history=history))
+
+    def windows(
+        self, frames: int, *, test: int | float | None = None, validation: int | float | None = None
+    ) -> Dataset:
+        """Long trajectories cut into stretches of so many frames, one from every frame on.
+
+        frames              of each stretch: those shown and those to predict, such as 4 + 12
+        test, validation    for a single trajectory: how many frames (30), or what share (0.3), at
+                            its end are only predicted for the test, and how many before those
+                            only for validation; a tenth each if not given.  Stretches of several
+                            trajectories stay in the parts of their trajectories.
+
+        What is predicted for the test is after everything that training and validation look at.
+        """
+        self._check_windows(frames)
+        chosen, labels = self._chosen, self.labels
+        firsts = [range(int(length) - frames + 1) for length in self.lengths]
+        places = tuple((i, first) for i in range(len(self)) for first in firsts[i])
+        if len(self) == 1:
+            shown = self.card.history or max(1, min(10, frames // 2))
+            split = split_in_time(self.frames, frames, shown, test, validation)
+        elif test is None and validation is None:
+            split = self.split.chosen([i for i, _ in places])
+        else:
+            raise ValueError(
+                f"test and validation cut a single trajectory in time; there are {len(self)} "
+                "trajectories, whose stretches stay in their parts."
+            )
+        rows = [chosen[i] for i, _ in places]
+        beside = {n: a for n, a in self.conditions.arrays() if n != "lengths"}
+        beside = {n: a if len(a) == 1 else a[rows] for n, a in beside.items()}
+        flaw = "Stretches overlap, so intervals over them are narrower than they should be."
+        return Dataset(
+            self.card.changed(
+                frames=frames, samples=len(places), split=split, flaws=(*self.card.flaws, flaw)
+            ),
+            WindowFrames(self.source, tuple((chosen[i], first) for i, first in places), frames),
+            path=self.path,
+            labels=tuple(f"{labels[i]} + {first}" for i, first in places) if labels else (),
+            conditions=Conditions(**beside),
+        )
+
+    def _check_windows(self, frames: int) -> None:
+        if self.steady or self.stride_time > 1 or max(self.stride_space) > 1:
+            raise ValueError("windows are cut from trajectories in time, before they are strided.")
+        if self.conditions.forcing is not None or self.conditions.signals is not None:
+            raise ValueError("windows cannot be cut from data with forcing yet: cut the arrays.")
+        shortest = int(self.lengths.min(initial=self.frames))
+        if not 2 <= frames <= shortest:
+            raise ValueError(
+                f"a window should have 2 to {shortest} frames, as the shortest trajectory, got "
+                f"{frames}."
+            )
 
     def strided(self, space: int | Sequence[int] = 1, time: int = 1) -> Dataset:
         """The same data on a coarser grid and with larger steps; nothing is averaged.

@@ -30,6 +30,7 @@ __all__ = [
     "JoinedFrames",
     "Rows",
     "View",
+    "WindowFrames",
     "as_text",
     "as_texts",
     "check_whole",
@@ -164,6 +165,30 @@ class JoinedFrames:
             part = int(np.searchsorted(begins, i, side="right")) - 1
             blocks.append(self.parts[part].read([i - begins[part]], times, space))
         return np.concatenate(blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowFrames:
+    """Stretches of `frames` frames of longer trajectories; they may overlap and are not copied.
+
+    `places` are the (sample, first frame) of each stretch in `inner`.
+    """
+
+    inner: Frames
+    places: tuple[tuple[int, int], ...]
+    frames: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.places), self.frames, *self.inner.shape[2:])
+
+    def read(self, samples: Sequence[int], times: slice, space: tuple[slice, ...]) -> np.ndarray:
+        within = range(self.frames)[times]
+        found = []
+        for sample, first in (self.places[i] for i in samples):
+            own = slice(first + within.start, first + within.stop, within.step)
+            found.append(self.inner.read([sample], own, space))
+        return np.concatenate(found)
 
 
 def check_whole(path: Path, size: int) -> None:

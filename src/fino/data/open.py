@@ -3,6 +3,7 @@
     fino.open("swe.h5")                          ours, PDEBench's three layouts, The Well's
     fino.open("mine.npz", array="u", dt=0.01, extent=(0, 1), boundary="periodic")
     fino.open(["air.sig995.2000.nc", …])         NOAA or ERA files: temperature → pressure
+    fino.open("radar", window=16)                images of a weather radar: rain in the next hour
     fino.open("folder")                          files of one kind; train, valid and test inside
 
 A file that cannot be read is answered with one line.  Our own files have checksums.  The libraries
@@ -32,6 +33,7 @@ from fino.data.conditions import Conditions, plain
 from fino.data.dataset import Dataset
 from fino.data.frames import BrokenSample, JoinedFrames, explain
 from fino.data.pdebench import is_pdebench, read_pdebench
+from fino.data.radar import is_radar, read_radar
 from fino.data.readers import (
     READERS,
     Variable,
@@ -64,7 +66,7 @@ _TRIED = ("hdf5", "netcdf3", "matlab")
 
 #: What can be said of files whose layout is known, beside `OPTIONS`, and of every file.
 _CHANGED = ("dt", "extent", "boundary", "fields", "name", "history")
-_CUT = ("leave_out", "test", "validation", "split", "test_data")
+_CUT = ("leave_out", "window", "test", "validation", "split", "test_data")
 _CLIMATE = ("train", "test", "points")
 
 _KNOWN = (
@@ -111,6 +113,8 @@ def open(path: Any, *, usual: Mapping[str, Any] | None = None, **options: Any) -
     Which trajectories are for what:
     test, validation    how many (50), or what share (0.1), of the samples
     split       a rule, "first" or "last", that puts the test part first or last
+    window      cut long trajectories into stretches of so many frames (`Dataset.windows`); of a
+                single one the last frames are the test part, so many or that share
     test_data   another file that is the test part
     leave_out   numbers of samples to leave out
 
@@ -239,6 +243,8 @@ def _read(files: list[Path], options: dict[str, Any]) -> Dataset:
         own = {key: options[key] for key in options if key in _CLIMATE}
         others = {key: options[key] for key in options if key not in _CLIMATE}
         return _changed(read_climate(files, **own), others)
+    if kinds == {"radar"}:
+        return _changed(read_radar(files), options)
     months = [key for key in _CLIMATE if key in options]
     if months:
         raise ValueError(f"{months[0]} is for maps of the weather; test=50 chooses a test part.")
@@ -271,6 +277,8 @@ def _layout(path: Path, options: Mapping[str, Any]) -> str:
                 return "The Well's"
             if not told and is_pdebench(file):
                 return "PDEBench's"
+            if not told and is_radar(file):
+                return "radar"
     if kind in ("hdf5", "netcdf3") and not told and is_climate(find_variables(path)):
         return "climate"
     return "arrays"
@@ -407,6 +415,8 @@ def _cut(data: Dataset, given: Mapping[str, Any]) -> Dataset:
                 f"leave_out should be sample numbers from 0 to {len(data) - 1}, got {words}."
             ) from None
         data = data.select([i for i in range(len(data)) if i not in gone])
+    if "window" in given:
+        return _windows(data, given)
     if "split" in given:
         data = data.with_split(given["split"])
     sizes = {k: given[k] for k in ("test", "validation") if k in given and not _is_period(given[k])}
@@ -418,6 +428,16 @@ def _cut(data: Dataset, given: Mapping[str, Any]) -> Dataset:
     tests = count.get("test", max(1, len(data) // 10))
     usual = max(1, (len(data) - tests) // 10)
     return data.with_split(test=tests, validation=count.get("validation", usual))
+
+
+def _windows(data: Dataset, given: Mapping[str, Any]) -> Dataset:
+    """Stretches of long trajectories; of a single one, parts in time."""
+    wrong = [key for key in ("split", "test_data") if key in given]
+    if wrong:
+        raise ValueError(f"{wrong[0]} does not go with window: its parts follow in time.")
+    sizes = {k: given[k] for k in ("test", "validation") if k in given}
+    sizes = {k: int(n) if n >= 1 else n for k, n in sizes.items()}
+    return data.windows(int(given["window"]), **sizes)
 
 
 def _try_elsewhere(files: list[Path], options: dict[str, Any]) -> None:

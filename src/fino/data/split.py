@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from fino.settings import Settings, did_you_mean
 
-__all__ = ["Split", "split_by_rule", "split_by_share"]
+__all__ = ["Split", "split_by_rule", "split_by_share", "split_in_time"]
 
 _PARTS = ("train", "validation", "test")
 
@@ -136,6 +136,46 @@ def split_by_share(samples: int, **wanted: int | float | Iterable[int] | None) -
                 f"got {min(numbers)} … {max(numbers)}."
             )
     return Split.of("chosen by hand", **parts)
+
+
+def split_in_time(
+    frames: int,
+    window: int,
+    shown: int,
+    test: int | float | None = None,
+    validation: int | float | None = None,
+) -> Split:
+    """The stretches of `window` frames, `shown` first, of one trajectory: the last frames test.
+
+    A stretch is for the part in which the frames lie that it has to predict; those shown may lie
+    in the part before.  What would predict frames of two parts is in none.
+    """
+    ends = {"test": test, "validation": validation}
+    kept = {k: _count(0.1 if n is None else n, frames, k) for k, n in ends.items()}
+    stop = {"test": frames, "validation": frames - kept["test"]}
+    stop["train"] = stop["validation"] - kept["validation"]
+    begin = {"train": shown, "validation": stop["train"], "test": stop["validation"]}
+    parts = {
+        part: range(max(0, begin[part] - shown), max(0, stop[part] - window + 1)) for part in stop
+    }
+    for part in ("train", "test"):
+        if not parts[part]:
+            raise ValueError(
+                f"the {part} part has no room for a window of {window} frames: it has the frames "
+                f"{begin[part]} to {stop[part]} to predict. Use a shorter window or other parts."
+            )
+    rule = f"by time: the last {kept['test']} frames test, {kept['validation']} before validate"
+    return Split.of(rule, **parts)
+
+
+def _count(value: int | float, frames: int, part: str) -> int:
+    """Frames of a part, from a count (30) or a share (0.3)."""
+    count = round(value * frames) if value < 1 else int(value)
+    if value < 0 or count >= frames:
+        raise ValueError(
+            f"the {part} part should be a count of frames below {frames}, or a share, got {value}."
+        )
+    return count
 
 
 def _ranges(samples: Iterable[int], name: str) -> Ranges:

@@ -168,9 +168,10 @@ def fit_motion(data: Dataset, history: int, conditioning: Conditioning) -> Moved
     """
     settings, points = conditioning.settings, data.grid.points
     chosen = _spread(len(data.train), _THETA_SAMPLES)
-    found = torch.stack([_best_shift(data.train.trajectory(i)) for i in chosen])
-    walls = torch.tensor([not periodic for periodic in data.grid.is_periodic])
-    found[:, walls] = 0.0
+    found = torch.stack([_best_shift(_moving(data.train, i)) for i in chosen])
+    if data.conditions.mask is None:  # nothing moves through a wall; a mask may be open
+        walls = torch.tensor([not periodic for periodic in data.grid.is_periodic])
+        found[:, walls] = 0.0
     count = len(settings.parameters) - bool(settings.steps)
     given = data.train.beside(chosen, 0, 1)
     theta = torch.zeros(len(chosen), 0) if not count else given.parameters
@@ -185,6 +186,18 @@ def fit_motion(data: Dataset, history: int, conditioning: Conditioning) -> Moved
     prior = Moved(data.channels, history, data.grid, tuple(radius), count, dt)
     prior.velocity.copy_(torch.where(still, 0.0, velocity))
     return prior
+
+
+def _moving(part: Part, sample: int) -> Tensor:
+    """A trajectory (t, c, *space) around its mean, and nothing in the cells outside of a mask.
+
+    Else the edge of the mask, which never moves, would be what is followed.
+    """
+    u, mask = part.trajectory(sample), part.mask(sample)
+    if mask is None:
+        return u
+    mean = u[..., mask].mean(dim=-1).view(*u.shape[:2], *[1] * (u.dim() - 2))
+    return (u - mean) * mask
 
 
 def _best_shift(u: Tensor) -> Tensor:
@@ -230,7 +243,9 @@ def _left(prior: LinearPrior, view: Dataset, conditioning: Conditioning) -> Scal
         given = conditioning.with_dt(given, view.dt)
         whole = None if given.parameters is None else given.parameters.expand(len(u) - 1, -1)
         recent = replace(given, history=u[:-1, None], parameters=whole)
-        rest = (u[1:] - prior(prior.carry(recent))).double().transpose(0, 1).flatten(1)
+        rest = (u[1:] - prior(prior.carry(recent))).double().transpose(0, 1).flatten(2)
+        mask = view.train.mask(i)
+        rest = (rest if mask is None else rest[..., mask.flatten()]).flatten(1)
         sums, squares = sums + rest.sum(dim=1), squares + rest.square().sum(dim=1)
         count += rest.shape[1]
     mean = torch.as_tensor(sums) / count

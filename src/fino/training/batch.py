@@ -97,10 +97,10 @@ def draw_batch(
     inner: tuple[slice, ...] = ()
     if settings.crop is not None:
         given = replace(given, positions=emulator.positions())
-        grid, locality = part.data.grid, emulator.locality
-        sizes = crop_sizes(settings.crop, grid, locality)
-        crop = draw_crop(sizes, grid, locality, horizon, seed, step)
+        crop = choose_crop(given, part.data.grid, emulator.locality, settings, horizon, step)
         given, future, inner = given.cut(crop.cut), crop.cut(future), crop.inner
+        if not settings.halo:
+            given, future = close_edges(given, future)
     chosen = pairs[rows]
     return Batch(
         given.rows(rows),
@@ -287,6 +287,50 @@ def crop_sizes(crop: int | tuple[int, ...], grid: Grid, locality: Locality) -> t
                 f"Try {max(1, round(size / stride)) * stride}."
             )
     return tuple(min(size, n) for size, n in zip(sizes, grid.points, strict=True))
+
+
+#: Places that are drawn until one has at least half of its cells inside of the mask.
+_TRIES = 8
+
+
+def choose_crop(
+    given: Given,
+    grid: Grid,
+    locality: Locality,
+    settings: TrainingSettings,
+    horizon: int,
+    step: int,
+) -> Crop:
+    """A crop with the halo that `horizon` steps need, or without one inside of a mask."""
+    assert settings.crop is not None
+    sizes = crop_sizes(settings.crop, grid, locality)
+    if settings.halo:
+        return draw_crop(sizes, grid, locality, horizon, settings.seed, step)
+    if given.mask is None:
+        raise ValueError(
+            "halo=False takes a crop's edge for the edge of a mask, and these data have no mask. "
+            "Leave halo on, or give the data a mask."
+        )
+    best, most = None, -1.0
+    for attempt in range(_TRIES):
+        crop = draw_crop(sizes, grid, locality, 0, settings.seed, _TRIES * step + attempt)
+        share = float(crop.cut(given.mask).mean())
+        if share > most:
+            best, most = crop, share
+        if most >= 0.5:
+            break
+    assert best is not None
+    return best
+
+
+def close_edges(given: Given, future: Trajectory) -> tuple[Given, Trajectory]:
+    """The outermost cells of a crop put outside of the mask, as if no one had looked farther."""
+    assert given.mask is not None
+    inside = torch.zeros_like(given.mask)
+    inside[(slice(None), slice(None), *[slice(1, -1)] * (inside.dim() - 2))] = 1.0
+    mask = given.mask * inside
+    over_time = mask.unsqueeze(1)
+    return replace(given, mask=mask, history=given.history * over_time), future * over_time
 
 
 def draw_crop(

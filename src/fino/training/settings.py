@@ -47,6 +47,9 @@ class TrainingSettings(Settings):
                                 the residual, `root` for heavy-tailed errors, `paper` is eq. 14
         noise                   on the history, in units of the fields' spread; 0 to 0.01
         crop                    cells of a piece of the domain to train on, exact for local models
+        halo                    whether a crop comes with the cells around it that make its loss
+                                exact; without, its edge is taken for the edge of the mask, which
+                                costs less where rollouts are long
         augment                 use the symmetries that the data's card declares
 
     The optimiser:
@@ -90,6 +93,7 @@ class TrainingSettings(Settings):
     loss: Literal["fields", "scaled", "root", "paper"] = "fields"
     noise: float = Field(0.0, ge=0)
     crop: int | tuple[int, ...] | None = None
+    halo: bool = True
     augment: bool = True
 
     optimizer: Literal["soap", "adamw", "adam", "muon"] = "soap"

@@ -1,0 +1,323 @@
+"""`python -m lab radar FOLDER`: the rain of the next hour, from images of weather radars.
+
+Models learn from the first five hours of a folder of images, on crops, and predict the last two
+and a half on the whole field, from every image on, 5 to 60 minutes ahead.  Beside them stand the
+last image again, the last image moved by one shift for all, and two methods of pysteps that
+forecasters use: extrapolation along the optical flow (Lucas and Kanade), and S-PROG, which blurs
+what has become unpredictable.  They need `pip install -c constraints.txt ".[radar]"`.
+
+Errors are those of log(1 + mm/h) inside the radars' range.  Nothing was chosen by the last hours.
+What moves in from beyond the range is unknown to all: where a method has no value, it is given
+zero or the last image, whichever makes its own score better at that lead time.
+"""
+
+from __future__ import annotations
+
+import json as text
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fino.cli.console import progress, say
+from fino.data.dataset import Dataset
+from fino.data.open import open as open_data
+from fino.inference.rollout import rollout
+from fino.model.build import build
+from fino.training.fit import fit, resume
+from fino.training.run import Run
+from lab.radar_page import draw_movie, draw_scores, write_page
+
+__all__ = ["BASELINES", "MODELS", "TRAINING", "measure", "radar", "score"]
+
+KEPT = Path(__file__).parent / "results" / "radar.json"
+
+#: Frames of a stretch (four are shown), and frames at the end that are only predicted.
+WINDOW, TEST = 16, 31
+THRESHOLDS = (0.1, 1.0, 5.0)
+
+#: FINO in the frame that moves along with the rain, and a U-Net whose steps cost as much.
+MODELS: dict[str, dict[str, Any]] = {
+    "fino": {"width": 16, "levels": 3, "growth": 1.5, "activation": "gelu"},
+    "unet": {"width": 10},
+}
+SHOWN: dict[str, Any] = {"history": 4, "predict": "moved", "edges": False}
+#: Rollouts of an hour from a fifth of the time on, on pieces whose edge is the radar's edge.
+TRAINING: dict[str, Any] = {
+    "batch": 1,
+    "horizon": 12,
+    "grow_from": 0.2,
+    "crop": 192,
+    "halo": False,
+    "learning_rate": 3e-3,
+    "validations": 2,
+    "validation_samples": 1,
+    "threads": 1,
+}
+
+#: (frames up to the present (t, y, x), inside of the mask, cells a step) → the next hour (12, y, x)
+Forecast = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def radar(
+    folder: Path | None = None,
+    *,
+    out: Path = Path("runs/radar"),
+    cpu_seconds: float = 840.0,
+    test: int = TEST,
+    keep: bool = False,
+) -> None:
+    """Train, predict and compare: `python -m lab radar FOLDER`, an hour on one core.
+
+    Parameters
+    ----------
+    folder
+        Images of KNMI's or ODIM's layout; without it the page is built again from kept scores.
+    out
+        The runs; a training that was interrupted goes on.
+    cpu_seconds
+        For each of the two models.
+    test
+        Images at the end that are only predicted.
+    keep
+        Write the scores to lab/results, and the page with its figures to docs.
+    """
+    if folder is not None:
+        data = open_data(folder, window=WINDOW, test=test, validation=0)
+        runs = {name: train(name, data, out / name, cpu_seconds) for name in MODELS}
+        found = measure(data, runs, out)
+        (out / "scores.json").write_text(text.dumps(found, indent=1) + "\n")
+        say(f"Written: {out / 'scores.json'}")
+        if not keep:
+            return
+        KEPT.write_text(text.dumps(found, separators=(",", ":")) + "\n")
+        draw_movie(last_hour(data, runs["fino"]), Path("docs/figures/radar.gif"))
+    found = text.loads(KEPT.read_text())
+    draw_scores(found, Path("docs/figures/radar-scores.png"))
+    for page in write_page(found):
+        say(f"Written: {page}")
+
+
+def train(name: str, data: Dataset, folder: Path, cpu_seconds: float) -> Run:
+    """The run of a model: as it is if it is done, gone on with if it was stopped, else new."""
+    with progress(f"training {name}") as show:
+        if (folder / "settings.json").exists():
+            return resume(folder, data, progress=lambda h: show(h.share), cpu_seconds=cpu_seconds)
+        model = build(name, data, **SHOWN, **MODELS[name])
+        settings = {**TRAINING, "cpu_seconds": cpu_seconds}
+        return fit(model, data, out=folder, progress=lambda h: show(h.share), **settings)
+
+
+def measure(data: Dataset, runs: Mapping[str, Run], out: Path) -> dict[str, Any]:
+    """The scores of all methods; those of pysteps are kept in `out` until something changes."""
+    speed = shift_of(runs["fino"])
+    kept = out / "baselines.json"
+    if not kept.exists():
+        found = {name: score_all(make, data, speed) for name, make in BASELINES.items()}
+        kept.write_text(text.dumps(found) + "\n")
+    methods: dict[str, Any] = text.loads(kept.read_text())
+    for name, run in runs.items():
+        methods[name] = score_all(_of_run(run), data, speed)
+    methods["fino-matched"] = score_all(_of_run(runs["fino"], matched=True), data, speed)
+    return {
+        "first": data.card.parameters["first"],
+        "minutes": data.dt,
+        "origins": len(data.test),
+        "methods": methods,
+        "weights": {name: run.model.parameters_count for name, run in runs.items()},
+        "cpu_seconds": {name: run.settings.cpu_seconds for name, run in runs.items()},
+        "moved": [round(float(v), 3) for v in speed],
+        "tiles": compare_tiles(runs["fino"], data),
+    }
+
+
+def score_all(make: Forecast, data: Dataset, speed: np.ndarray) -> dict[str, Any]:
+    """The scores of one method over all forecasts of the test part."""
+    mask, rows = inside_of(data), []
+    with progress("predicting") as show:
+        for number, sample in enumerate(data.test):
+            past, truth = sample.history[:, 0].numpy(), sample.future[:, 0].numpy()
+            rows.append(score(make(past, mask, speed), truth, past[-1], mask))
+            show((number + 1) / len(data.test))
+    return join(rows)
+
+
+def last_hour(data: Dataset, run: Run) -> dict[str, Any]:
+    """What was seen, measured and predicted in the last hour, to be shown."""
+    sample, mask = data.test[len(data.test) - 1], inside_of(data)
+    past, truth = sample.history[:, 0].numpy(), sample.future[:, 0].numpy()
+    makers = {"fino": _of_run(run), "extrapolation": extrapolate}
+    made = {name: make(past, mask, shift_of(run)) for name, make in makers.items()}
+    return {"inside": mask, "past": past, "truth": truth, "made": made}
+
+
+def inside_of(data: Dataset) -> np.ndarray:
+    mask = data.test.mask(0)
+    assert mask is not None
+    return mask.numpy()
+
+
+def shift_of(run: Run) -> np.ndarray:
+    """Cells that the rain moves in a step, as measured on the first hours."""
+    prior: Any = run.model.prior
+    return np.asarray(prior.velocity[0])
+
+
+def _of_run(run: Run, matched: bool = False) -> Forecast:
+    def forecast(past: np.ndarray, mask: np.ndarray, speed: np.ndarray) -> np.ndarray:
+        history = torch.from_numpy(past)[None, :, None]
+        frames = rollout(run, history, steps=WINDOW - len(past), mask=~mask)[0, :, 0]
+        made = np.maximum(frames.numpy(), 0.0)
+        return match(made, past[-1], mask) if matched else made
+
+    return forecast
+
+
+def compare_tiles(run: Run, data: Dataset, tile: int = 144) -> float:
+    """The largest difference between the hour predicted in tiles and at once."""
+    sample, steps = data.test[0], 3
+    whole = rollout(run, sample, steps=steps)
+    return float((rollout(run, sample, steps=steps, tile=tile) - whole).abs().max())
+
+
+def score(
+    frames: np.ndarray, truth: np.ndarray, last: np.ndarray, mask: np.ndarray
+) -> dict[str, Any]:
+    """Sums over the cells inside of the mask, at each time; unknown cells filled in two ways."""
+    rows: dict[str, Any] = {"error": [], "size": [], "hits": [], "union": []}
+    for frame, real in zip(frames, truth, strict=True):
+        fills = [np.where(np.isfinite(frame), frame, fill)[mask] for fill in (0.0, last)]
+        real = real[mask]
+        rows["error"].append([float(np.square(f - real).sum()) for f in fills])
+        rows["size"].append(float(np.square(real).sum()))
+        rain, fell = [np.expm1(f) for f in fills], np.expm1(real)
+        each = [[(f >= h, fell >= h) for f in rain] for h in THRESHOLDS]
+        rows["hits"].append([[int((a & b).sum()) for a, b in pair] for pair in each])
+        rows["union"].append([[int((a | b).sum()) for a, b in pair] for pair in each])
+    rows["spectrum"] = [spectrum(f, mask) for f in (frames[5], frames[-1])]
+    rows["truth"] = [spectrum(f, mask) for f in (truth[5], truth[-1])]
+    return rows
+
+
+def join(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Scores over all origins at each lead time; of two fills the better for the method."""
+    error, size, hits, union = (
+        np.array([row[key] for row in rows]) for key in ("error", "size", "hits", "union")
+    )
+    nrmse = np.sqrt(error / size[..., None]).mean(axis=0).min(axis=-1)
+    # Index: origin, lead, threshold, fill.
+    csi = (hits.sum(axis=0) / np.maximum(union.sum(axis=0), 1)).max(axis=-1)
+    mean = {key: np.mean([row[key] for row in rows], axis=0) for key in ("spectrum", "truth")}
+    return {
+        "nrmse": [round(float(v), 4) for v in nrmse],
+        "csi": {
+            f"{h:g}": [round(float(v), 4) for v in csi[:, i]] for i, h in enumerate(THRESHOLDS)
+        },
+        "spectra": {key: [[float(f"{v:.4g}") for v in line] for line in mean[key]] for key in mean},
+    }
+
+
+def spectrum(u: np.ndarray, mask: np.ndarray) -> list[float]:
+    """The power at whole wavenumbers of the largest centred square inside, with a Hann window."""
+    middle = [int(np.mean(np.flatnonzero(mask.any(axis=1 - axis)))) for axis in (0, 1)]
+    half = min(middle)
+    while half > 2 and not mask[_square(middle, half)].all():
+        half -= 1
+    piece = np.nan_to_num(u[_square(middle, half)])
+    window = np.hanning(2 * half)
+    power = np.abs(np.fft.fft2((piece - piece.mean()) * np.outer(window, window))) ** 2
+    ways = np.fft.fftfreq(2 * half, 1 / (2 * half))
+    wave = np.hypot(*np.meshgrid(ways, ways)).round().astype(int).ravel()
+    return np.bincount(wave, power.ravel())[1:half].tolist()
+
+
+def _square(middle: Sequence[int], half: int) -> tuple[slice, ...]:
+    return tuple(slice(m - half, m + half) for m in middle)
+
+
+def match(frames: np.ndarray, last: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Each frame with the values of the last image, in the order of its own (probability matching).
+
+    It gives back the heavy rain that a mean-square loss blurs away, and makes errors of place
+    count twice again.
+    """
+    values, out = np.sort(last[mask]), np.array(frames)
+    for frame in out:
+        order = np.argsort(frame[mask], kind="stable")
+        ranked = np.empty_like(values)
+        ranked[order] = values
+        frame[mask] = ranked
+    return out
+
+
+def persist(past: np.ndarray, mask: np.ndarray, speed: np.ndarray) -> np.ndarray:
+    """The last image again."""
+    return np.repeat(past[-1:], WINDOW - len(past), axis=0)
+
+
+def shift_all(past: np.ndarray, mask: np.ndarray, speed: np.ndarray) -> np.ndarray:
+    """The last image moved by one shift for all, measured on the first hours."""
+    from scipy.ndimage import shift
+
+    known = np.where(mask, past[-1], np.nan)
+    steps = range(1, WINDOW - len(past) + 1)
+    return np.stack([shift(known, k * speed, order=1, cval=np.nan) for k in steps])
+
+
+def extrapolate(past: np.ndarray, mask: np.ndarray, speed: np.ndarray) -> np.ndarray:
+    """pysteps: the last image moved along the optical flow."""
+    _, nowcasts, _ = _pysteps()
+    rain = np.where(mask, np.expm1(past), np.nan)
+    with redirect_stdout(StringIO()):
+        made = nowcasts.get_method("extrapolation")(rain[-1], _flow(past, mask), WINDOW - len(past))
+    return np.log1p(np.maximum(made, 0.0))
+
+
+def sprog(past: np.ndarray, mask: np.ndarray, speed: np.ndarray) -> np.ndarray:
+    """pysteps: moved along the flow, each scale blurred as it becomes unpredictable."""
+    _, nowcasts, change = _pysteps()
+    decibel = np.where(mask, _decibel(past, mask), _NO_RAIN)[-3:]
+    with redirect_stdout(StringIO()):
+        made = nowcasts.get_method("sprog")(
+            decibel, _flow(past, mask), WINDOW - len(past), precip_thr=-10.0, n_cascade_levels=6
+        )
+    rain = change.dB_transform(made, threshold=-10.0, inverse=True)[0]
+    return np.log1p(np.maximum(rain, 0.0))
+
+
+#: What pysteps calls dry, in decibels, where 0.1 mm/h is −10.
+_NO_RAIN = -15.0
+
+
+def _pysteps() -> tuple[Any, Any, Any]:
+    try:
+        with redirect_stdout(StringIO()):
+            from pysteps import motion, nowcasts
+            from pysteps.utils import transformation
+    except ImportError:
+        raise ValueError('pysteps is missing: pip install -c constraints.txt ".[radar]".') from None
+    return motion, nowcasts, transformation
+
+
+def _decibel(past: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    rain = np.where(mask, np.expm1(past), np.nan).astype(float)
+    change = _pysteps()[2]
+    return change.dB_transform(rain, threshold=0.1, zerovalue=_NO_RAIN)[0]
+
+
+def _flow(past: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Cells a step at every place, from the last images: (2, y, x)."""
+    with redirect_stdout(StringIO()):
+        return _pysteps()[0].get_method("lucaskanade")(_decibel(past, mask))
+
+
+BASELINES: dict[str, Forecast] = {
+    "persistence": persist,
+    "shift": shift_all,
+    "extrapolation": extrapolate,
+    "sprog": sprog,
+}
