@@ -208,7 +208,7 @@ def join(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     error, size, hits, union = (
         np.array([row[key] for row in rows]) for key in ("error", "size", "hits", "union")
     )
-    nrmse = np.sqrt(error / size[..., None]).mean(axis=0).min(axis=-1)
+    nrmse = np.sqrt(error / np.maximum(size, 1e-12)[..., None]).mean(axis=0).min(axis=-1)
     # Index: origin, lead, threshold, fill.
     csi = (hits.sum(axis=0) / np.maximum(union.sum(axis=0), 1)).max(axis=-1)
     mean = {key: np.mean([row[key] for row in rows], axis=0) for key in ("spectrum", "truth")}

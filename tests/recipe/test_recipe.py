@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from radar_images import write_knmi
 
 from fino.cli.app import app
 from fino.data.arrays import from_array
@@ -52,6 +53,9 @@ def write(tmp_path, text, name="mine.toml"):
 @pytest.mark.parametrize("name", find_recipes())
 def test_every_shipped_recipe_can_be_planned(name, tmp_path, two_maps, own_file):
     given = {"data": {"file": str(own_file)}} if name == "your-data" else {}
+    if name == "radar":
+        images = write_knmi(tmp_path / "images", frames=60)
+        given = {"data": {"file": str(images), "reading": {}}}
     changes = two_maps if "climate" in name else []
     recipe = read_recipe(name, changes, **given)
     experiment = plan(recipe, tmp_path / "out")

@@ -49,11 +49,20 @@ def ask(code: str, request: str, patience: float) -> str | None:
             line = process.stdout.readline() if ready else ""
             if line:
                 return str(json.loads(line))
-            left = process.poll() == 0
+            # Its pipe is closed before it has ended: on a busy machine that takes a while.
+            left = bool(ready) and _ended(process, patience) == 0
             _stop()
             if not left:
                 break
     return None
+
+
+def _ended(process: subprocess.Popen[str], patience: float) -> int | None:
+    """How a process that closes its pipes ends; None if it does not."""
+    try:
+        return process.wait(patience)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _start(code: str) -> subprocess.Popen[str] | None:
