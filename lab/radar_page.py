@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,13 +36,12 @@ def write_page(
 ) -> list[Path]:
     """Put the tables between the marks of the page, and the line into the README."""
     for path, name, words in ((page, "scores", tables(found)), (readme, "radar", headline(found))):
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         written = path.read_text()
-        marks = rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)"
-        if not re.search(marks, written, re.S):
-            raise ValueError(f"{path} has no <!-- {name} --> … <!-- end of {name} --> to fill.")
-        path.write_text(
-            re.sub(marks, lambda m, w=words: m[1] + w + "\n" + m[2], written, flags=re.S)
-        )
+        if not 0 <= written.find(begin) < written.find(end):
+            raise ValueError(f"{path} has no {begin.strip()} … {end} to fill.")
+        before, rest = written.split(begin, 1)
+        path.write_text(f"{before}{begin}{words}\n{end}{rest.split(end, 1)[1]}")
     return [page, readme]
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import fino
+
 ROOT = Path(__file__).parents[2]
 ROWS = [
     (row[1], row[3].strip("` "), row[4].strip("` "))
@@ -43,3 +45,10 @@ def test_every_equation_of_the_network_has_a_row():
 def test_links_between_pages_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#:\s]+)\)", page.read_text())
     assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+def test_the_version_is_the_same_everywhere():
+    version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.M)[1]
+    assert fino.__version__ == version
+    assert f"version: {version}" in (ROOT / "CITATION.cff").read_text()
+    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
