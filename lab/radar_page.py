@@ -150,9 +150,9 @@ def draw_scores(found: Found, path: Path) -> Path:
     return save(figure, path)
 
 
-def draw_movie(films: Mapping[str, Any], path: Path) -> Path:
+def draw_movie(hour: Mapping[str, Any], path: Path) -> Path:
     """The last hour: measured, FINO and the extrapolation side by side, as a small GIF."""
-    inside, past, truth, made = (films[key] for key in ("inside", "past", "truth", "made"))
+    inside, past, truth, made = (hour[key] for key in ("inside", "past", "truth", "made"))
     panels = {
         "measured": truth,
         "FINO": made["fino"],

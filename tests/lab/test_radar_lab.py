@@ -78,8 +78,8 @@ def test_models_are_trained_scored_and_drawn(tmp_path, small):
     assert found["tiles"] < 1e-5
     room.radar(folder, out=tmp_path / "out", cpu_seconds=2.0, test=13)  # goes on, or is done
     data = room.open_data(folder, window=16, test=13, validation=0)
-    films = room.last_hour(data, room.Run(tmp_path / "out" / "fino", data=data))
-    assert draw_movie(films, tmp_path / "a.gif").stat().st_size > 1000
+    hour = room.last_hour(data, room.Run(tmp_path / "out" / "fino", data=data))
+    assert draw_movie(hour, tmp_path / "a.gif").stat().st_size > 1000
     assert draw_scores(found, tmp_path / "a.png").exists()
 
 
