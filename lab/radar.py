@@ -19,6 +19,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import torch
@@ -118,11 +119,10 @@ def measure(data: Dataset, runs: Mapping[str, Run], out: Path) -> dict[str, Any]
     kept = out / "baselines.json"
     if not kept.exists():
         found = {name: score_all(make, data, speed) for name, make in BASELINES.items()}
-        kept.write_text(text.dumps(found) + "\n")
+        kept.write_text(text.dumps({name: plain for name, (plain, _) in found.items()}) + "\n")
     methods: dict[str, Any] = text.loads(kept.read_text())
     for name, run in runs.items():
-        methods[name] = score_all(_of_run(run), data, speed)
-    methods["fino-matched"] = score_all(_of_run(runs["fino"], matched=True), data, speed)
+        methods[name], methods[f"{name}-matched"] = score_all(_of_run(run), data, speed)
     return {
         "first": data.card.parameters["first"],
         "minutes": data.dt,
@@ -135,15 +135,18 @@ def measure(data: Dataset, runs: Mapping[str, Run], out: Path) -> dict[str, Any]
     }
 
 
-def score_all(make: Forecast, data: Dataset, speed: np.ndarray) -> dict[str, Any]:
-    """The scores of one method over all forecasts of the test part."""
-    mask, rows = inside_of(data), []
+def score_all(make: Forecast, data: Dataset, speed: np.ndarray) -> list[dict[str, Any]]:
+    """The scores of one method over all forecasts of the test part, as it is and matched."""
+    mask = inside_of(data)
+    rows: list[list[dict[str, Any]]] = [[], []]
     with progress("predicting") as show:
         for number, sample in enumerate(data.test):
             past, truth = sample.history[:, 0].numpy(), sample.future[:, 0].numpy()
-            rows.append(score(make(past, mask, speed), truth, past[-1], mask))
+            made = make(past, mask, speed)
+            for place, frames in enumerate((made, match(made, past[-1], mask))):
+                rows[place].append(score(frames, truth, past[-1], mask))
             show((number + 1) / len(data.test))
-    return join(rows)
+    return [join(each) for each in rows]
 
 
 def last_hour(data: Dataset, run: Run) -> dict[str, Any]:
@@ -167,12 +170,13 @@ def shift_of(run: Run) -> np.ndarray:
     return np.asarray(prior.velocity[0])
 
 
-def _of_run(run: Run, matched: bool = False) -> Forecast:
+def _of_run(run: Run) -> Forecast:
     def forecast(past: np.ndarray, mask: np.ndarray, speed: np.ndarray) -> np.ndarray:
         history = torch.from_numpy(past)[None, :, None]
-        frames = rollout(run, history, steps=WINDOW - len(past), mask=~mask)[0, :, 0]
-        made = np.maximum(frames.numpy(), 0.0)
-        return match(made, past[-1], mask) if matched else made
+        with catch_warnings():  # of values below zero, which are cut off
+            simplefilter("ignore", UserWarning)
+            frames = rollout(run, history, steps=WINDOW - len(past), mask=~mask)[0, :, 0]
+        return np.maximum(np.asarray(frames), 0.0)
 
     return forecast
 
@@ -180,8 +184,10 @@ def _of_run(run: Run, matched: bool = False) -> Forecast:
 def compare_tiles(run: Run, data: Dataset, tile: int = 144) -> float:
     """The largest difference between the hour predicted in tiles and at once."""
     sample, steps = data.test[0], 3
-    whole = rollout(run, sample, steps=steps)
-    return float((rollout(run, sample, steps=steps, tile=tile) - whole).abs().max())
+    with catch_warnings():
+        simplefilter("ignore", UserWarning)
+        whole = rollout(run, sample, steps=steps)
+        return float((rollout(run, sample, steps=steps, tile=tile) - whole).abs().max())
 
 
 def score(
