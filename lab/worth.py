@@ -98,7 +98,7 @@ def worth_page(kept: dict[str, Any]) -> str:
     )
     verdicts = "\n".join(f"* **{name}**: {_verdict(found)}" for name, found in kept.items())
     busy = max((found["load"] for found in kept.values()), default=0.0)
-    table = table_of("", columns, rows).markdown().strip()
+    table = table_of("Cost of a trajectory at equal error", columns, rows).markdown().strip()
     return f"""# Is it worth it?
 Whoever has the equation can also run the classical solver, so the question is what a model costs
 beside the cheapest solver **of the same error**. Built by `python -m lab worth` from
