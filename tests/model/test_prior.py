@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import fino
+from fino.given import Given
 from fino.model.conditioning import Conditioning
 from fino.model.prior import polynomials
 from fino.model.prior_fit import (
@@ -227,3 +228,14 @@ def test_a_model_on_a_scheme_survives_the_disk(tmp_path):
     history = data.test.all(0, 2)
     loaded = fino.load(fino.save(model, tmp_path / "model"))
     assert torch.equal(loaded(history), model(history))
+
+
+def test_a_moving_frame_tells_the_network_where_between_two_cells_it_ends():
+    a = np.linspace(0.1, 2.0, 20)
+    u, facts = waves(20, 2 * a, parameters={"a": a})
+    model = fino.build("fino", fino.from_array(u, **facts), width=4, levels=0, predict="moved")
+    given = Given(torch.zeros(3, 1, 1, 64), parameters=torch.tensor([[0.25], [0.5], [1.0]]))
+    modulation = model.modulation(given)
+    assert modulation.shape == (3, 3)
+    expected = torch.tensor([[-1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    torch.testing.assert_close(modulation[:, 1:], expected, atol=2e-2, rtol=0)

@@ -96,7 +96,7 @@ def average_conditions(emulator: Emulator, theta: Theta, points: Sequence[int]) 
 def modulations(emulator: Emulator, given: Given) -> dict[str, Film]:
     """What θ does to every block that it modulates, by the block's name: one for each row."""
     network: Any = emulator.network
-    theta = emulator.conditioning.theta(given)
+    theta = emulator.modulation(given)
     if theta is None or getattr(network, "embed", None) is None:
         return {}
     with torch.no_grad():

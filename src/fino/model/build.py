@@ -107,7 +107,8 @@ def build(
         "boundary": grid.boundary,
     }
     if condition == "film" and emulator_settings.given.scalars:
-        task["parameters"] = emulator_settings.given.scalars
+        phases = prior.phases if isinstance(prior, Moved) else 0
+        task["parameters"] = emulator_settings.given.scalars + phases
     check_room(network_class, **task, **settings)
     farthest = data.strided(time=strides[-1]) if strides[-1] > 1 else data
     settings = {**_depth(name, farthest, emulator_settings.predict, task, settings), **settings}

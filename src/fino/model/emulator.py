@@ -170,15 +170,23 @@ class Emulator(nn.Module):
         scaled = given.history - self.input_mean.view(over_space)
         scaled = scaled / self.input_std.view(over_space)
         assert given.positions is not None
-        theta = self.conditioning.theta(given)
-        beside = self.conditioning.channels(given, theta)
+        beside = self.conditioning.channels(given, self.conditioning.theta(given))
         x = assemble(scaled, given.positions, beside)
-        film = theta is not None and self.settings.given.condition == "film"
-        residual = self.network(x, theta) if film else self.network(x)
+        theta = self.modulation(given)
+        residual = self.network(x) if theta is None else self.network(x, theta)
         mean, std = self.residual_scale(given)
         residual = torch.addcmul(mean, residual, std)
         frame = self.prior(given, self.conditioning.unit(given)) + residual
         return frame if given.mask is None else frame * given.mask
+
+    def modulation(self, given: Given) -> Tensor | None:
+        """What FiLM is given: scaled scalars, and the phase of a moving frame; None without."""
+        theta = self.conditioning.theta(given)
+        if theta is None or self.settings.given.condition != "film":
+            return None
+        if isinstance(self.prior, Moved) and self.prior.phases:
+            return torch.cat([theta, self.prior.phase(given)], dim=1)
+        return theta
 
     def residual_scale(self, given: Given) -> tuple[Tensor, Tensor]:
         """Mean and spread of the residual, (c, 1, …), or (b, c, 1, …) by the length of the step."""

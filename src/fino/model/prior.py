@@ -232,6 +232,20 @@ class Moved(LinearPrior):
         moved = self.velocity[0] + theta @ self.velocity[1:]
         return moved if self.dt is None else moved * given.parameters[:, -1:] / self.dt
 
+    @property
+    def phases(self) -> int:
+        """How many numbers `phase` gives."""
+        return 2 * sum(radius > 0 for radius in self.radius)
+
+    def phase(self, given: Given) -> Tensor:
+        """Where between two cells the shift ends, cos and sin of 2πs for each axis: (b, phases).
+
+        Interpolation errs by the fraction of a cell, which goes round many times while θ crosses
+        its range: a network that is told need not find out.
+        """
+        turns = 2 * torch.pi * self.shift(given)[:, [radius > 0 for radius in self.radius]]
+        return torch.cat([turns.cos(), turns.sin()], dim=1)
+
     def carry(self, given: Given) -> Given:
         frames = given.history.shape[1]
         ages = torch.arange(frames, 0, -1, device=given.history.device)
