@@ -12,6 +12,8 @@ from fino.report.inspection_page import write_inspection
 from fino.report.page import report
 from fino.report.tables import best_columns, field_table, score_table
 from fino.report.words import (
+    describe_few,
+    describe_few_tested,
     describe_light_cone,
     describe_plan,
     describe_verdict,
@@ -131,3 +133,14 @@ def test_a_narrow_win_is_not_told_as_a_sure_one_and_tiles_agree_with_it(make_run
     )
     broken = replace(narrow, verdict={**verdict, "value": math.inf})
     assert not any("baseline" in tile[1] for tile in headline_tiles(broken))
+
+
+def test_few_samples_are_said_to_be_few(make_run):
+    assert describe_few(20) == ""
+    assert describe_few(19).startswith("19 samples are few (fewer than 20): one or two of them are")
+    scores = fino.evaluate(make_run())
+    some = {n: replace(scores, data={**scores.data, "samples": n}) for n in (1, 4, 20)}
+    assert "4 test samples are few: others may score outside" in describe_few_tested(some[4])
+    assert score_table(some[4]).notes == (describe_few_tested(some[4]),)
+    assert describe_few_tested(some[1]).startswith("One test sample is few: there is no interval")
+    assert describe_few_tested(some[20]) == "" and score_table(some[20]).notes == ()

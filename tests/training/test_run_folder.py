@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from little_data import begin, blobs, little_fino, waves
 import fino
 import fino.training
 from fino.report.words import describe_plan
-from fino.training import choices
+from fino.training import choices, loop, schedule
 from fino.training.choices import choose_settings
 from fino.training.loss import validate
 from fino.training.settings import TrainingSettings
@@ -227,6 +228,80 @@ def test_processes_that_work_together_do_not_measure_each_for_itself(monkeypatch
     monkeypatch.setattr(choices, "_rollout_seconds", lambda model, data: 100.0)
     chosen = choose_settings(TrainingSettings(cpu_seconds=60), model, data)
     assert (chosen.validations, chosen.validation_samples) == (10, 16)
+
+
+@pytest.mark.parametrize(
+    ("asked", "slowdown", "chosen"),
+    [
+        ({"minutes": 5}, {1: 1.0, 2: 0.5, 4: 0.25, 8: 0.24}, 4),  # an idle machine
+        ({"minutes": 5}, {1: 1.0, 2: 40.0}, 1),  # two busy processes beside it
+        ({"minutes": 5}, {1: 1.0, 2: 0.9}, 1),  # hardly worth a second core
+        ({"minutes": 5}, {1: 1000.0}, 8),  # a step so long that there is no time to try
+        ({"cpu_seconds": 60}, {}, 1),
+        ({"steps": 10}, {}, None),  # weights that repeat
+        ({"minutes": 5, "threads": 3}, {}, 3),
+    ],
+)
+def test_the_threads_are_those_that_steps_of_training_are_fastest_with(
+    asked, slowdown, chosen, monkeypatch
+):
+    data = blobs()
+    model = fino.build("fino", data, width=4, levels=0, history=2)
+    monkeypatch.setattr(choices, "threads", nullcontext)  # or it would set eight threads after
+    monkeypatch.setattr(choices.torch, "get_num_threads", lambda: 8)
+    monkeypatch.setattr(choices, "_step_seconds", lambda steps, count, seconds: slowdown[count])
+    monkeypatch.setattr(choices, "_rollout_seconds", lambda model, data: 1e-4)
+    settings = choose_settings(TrainingSettings(**asked), model, data)
+    assert settings.threads == chosen
+    said = "\n".join(describe_plan(settings, model, data, TrainingSettings(**asked)))
+    assert (f"threads: {chosen}" in said) == (chosen is not None)
+    assert ("short trial" in said) == bool(slowdown)
+
+
+def test_timing_the_threads_leaves_the_model_and_the_threads_as_they_were():
+    data, before = blobs(), torch.get_num_threads()
+    model = fino.build("fino", data, width=4, levels=0, history=2)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    torch.set_num_threads(2)
+    try:
+        chosen = choose_settings(TrainingSettings(minutes=0.01, batch=2), model, data)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert chosen.threads in (1, 2)
+    assert all(torch.equal(weights[name], value) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told", "often"), [(1, {}, 10), (4, {}, 3), (40, {}, 2), (4, {"validations": 9}, 9)]
+)
+def test_validations_that_turn_out_longer_than_planned_are_left_out(
+    seconds, told, often, monkeypatch
+):
+    now = 0.0
+
+    def spend(time, function):
+        def spending(*given):
+            nonlocal now
+            now += time
+            return function(*given)
+
+        return spending
+
+    monkeypatch.setattr(schedule.time, "monotonic", lambda: now)
+    monkeypatch.setattr(loop, "draw_batch", spend(2, loop.draw_batch))
+    monkeypatch.setattr(loop, "validate", spend(seconds, loop.validate))
+    data = blobs()
+    model = fino.build("fino", data, width=4, levels=0, history=2)
+    settings = {"minutes": 2, "batch": 2, "horizon": 1, "threads": 1, "validation_samples": 1}
+    monkeypatch.setattr(choices, "_rollout_seconds", lambda model, data: 1e-4)
+    settings = choose_settings(TrainingSettings(**settings, **told), model, data)
+    state = loop.begin(model, settings)
+    happened = list(loop.train(state, data, settings))
+    rows = [h for h in happened if h.validation is not None]
+    assert len(rows) == often and rows[-1] is happened[-1]
+    if not told and seconds < 40:  # what nobody could foresee is paid once
+        assert sum(state.validated) <= 0.1 + 1e-6
 
 
 def test_the_cost_of_a_rollout_grows_with_its_length():

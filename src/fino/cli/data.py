@@ -92,10 +92,14 @@ def data_table(data: Path | None, options: FileOptions | None) -> dict[str, Any]
 
 def tell_data(data: Dataset, parts: bool = True) -> None:
     """What was guessed of a file, and how its samples are divided, before anything is done."""
+    from fino.report.words import describe_few
+
     for guess in data.card.guesses:
         say(f"  Guessed: {guess}")
     if parts:
         say(f"  Parts: {data.split.describe()}")
+        if few := describe_few(len(data)):
+            say(f"  {few}")
 
 
 def generate(

@@ -91,11 +91,12 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
         raise ValueError(f"fino train needs --data FILE, or --resume RUN{other}.")
     data = open_data(case.data, Path(case.data.file))
     model = build(case.model, data, **{"seed": case.seed, **case.build})
-    settings = choose_settings(TrainingSettings(**case.train), model, data)
+    asked = TrainingSettings(**case.train)
+    settings = choose_settings(asked, model, data)
     if not quiet:
         say(f" from {case.data.file}", bold=data.card.title or data.card.name)
         tell_data(data)
-        for line in describe_plan(settings, model, data):
+        for line in describe_plan(settings, model, data, asked):
             say(f"  {line}")
     with training_bar(quiet) as show:
         return fit(model, data, out=out, progress=show, **settings.model_dump())

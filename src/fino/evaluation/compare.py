@@ -154,7 +154,7 @@ def _mean_cost(costs: list[dict[str, Any]]) -> dict[str, float]:
 
 def _without_seed(model: dict[str, Any], known: set[str]) -> dict[str, Any]:
     """Everything but what was drawn or timed: seeds, weights, how often it was validated."""
-    by_chance = {"seed", "validations", "validation_samples"}
+    by_chance = {"seed", "validations", "validation_samples", "validation_share", "threads"}
     training = {k: v for k, v in model.get("training", {}).items() if k in known - by_chance}
     emulator = {k: v for k, v in model.get("emulator", {}).items() if k not in by_chance}
     rest = {k: v for k, v in model.items() if k != "sha256"}

@@ -28,7 +28,7 @@ from fino.report import curves, look, tables, words
 from fino.report.inspection_page import inspection_section
 from fino.report.movie import gradient, player_content, write_movie
 from fino.report.scene import Scene, draw_fields, draw_space_time
-from fino.report.words import describe_verdict
+from fino.report.words import describe_few_tested, describe_verdict
 from fino.training.run import Run, find_run
 from fino.trust.bands import Bands
 
@@ -284,7 +284,7 @@ def _html(
         scores=scores,
         best=tables.best_columns(scores),
         by_field=tables.field_table(scores),
-        verdict=describe_verdict(scores),
+        verdict=f"{describe_verdict(scores)} {describe_few_tested(scores)}".strip(),
         trust=words.describe_trust(scores, has_data=not run.is_shipped),
         asked=words.describe_question(run.data, scores),
         tiles=words.headline_tiles(scores),

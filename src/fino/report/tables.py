@@ -17,7 +17,7 @@ from fino.display import html_table
 from fino.evaluation.compare import Comparison, Row
 from fino.metrics import METRICS
 from fino.metrics.scores import Scores
-from fino.report.words import counted, describe_task
+from fino.report.words import counted, describe_few_tested, describe_task
 from fino.settings import did_you_mean
 
 __all__ = [
@@ -143,7 +143,8 @@ def score_table(scores: Scores) -> Table:
             beside = Cell(f"{other.short} {best}", other.value, loses)
         model = Cell(own.short, own.value, wins)
         rows.append((Cell(name), model, Cell(between), beside, Cell(said)))
-    return Table(describe_task(scores.data), columns, tuple(rows))
+    notes = tuple(filter(None, [describe_few_tested(scores)]))
+    return Table(describe_task(scores.data), columns, tuple(rows), notes)
 
 
 def best_columns(scores: Scores) -> dict[str, set[str]]:

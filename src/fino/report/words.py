@@ -24,6 +24,8 @@ __all__ = [
     "baseline_table",
     "cells",
     "counted",
+    "describe_few",
+    "describe_few_tested",
     "describe_plan",
     "describe_question",
     "describe_reach",
@@ -43,6 +45,8 @@ __all__ = [
 
 #: A baseline that is beaten in fewer draws of test samples is not surely beaten.
 _SURE = 0.9
+#: Fewer samples are said to be few.
+_FEW = 20
 #: Columns and rows.
 Cells = tuple[list[str], list[list[str]]]
 
@@ -54,8 +58,13 @@ _FROM_DATA = ("dims", "inputs", "outputs", "boundary")
 _FROM_MODEL = ("history", "predict", "coordinates", "edges")
 
 
-def describe_plan(settings: TrainingSettings, model: Emulator, data: Dataset) -> list[str]:
-    """One line for each choice of a training run, with its reason."""
+def describe_plan(
+    settings: TrainingSettings,
+    model: Emulator,
+    data: Dataset,
+    asked: TrainingSettings | None = None,
+) -> list[str]:
+    """One line for each choice of a training run, with its reason; `asked` is what was set."""
     prior, network = model.prior, model.network.settings
     names = ("width", "levels", "blocks", "modes", "layers")
     shape = ", ".join(f"{n} {getattr(network, n)}" for n in names if hasattr(network, n))
@@ -74,9 +83,42 @@ def describe_plan(settings: TrainingSettings, model: Emulator, data: Dataset) ->
         f"batch {settings.batch}, horizon up to {settings.horizon or 'the end'}, "
         f"{settings.optimizer} at {settings.learning_rate:g} ({settings.schedule}), "
         f"symmetries used: {', '.join(moves) or 'none'}",
+        *_threads(settings, asked),
         f"budget: {budget}; validated {settings.validations} times by "
         f"{settings.validation_samples} rollouts",
     ]
+
+
+def describe_few(samples: int) -> str:
+    """What fewer than twenty samples mean for the numbers; nothing if there are more."""
+    if samples >= _FEW:
+        return ""
+    return (
+        f"{samples} samples are few (fewer than {_FEW}): one or two of them are the test part, so "
+        "the scores say little of others, and the best weights may be best by luck."
+    )
+
+
+def describe_few_tested(scores: Scores) -> str:
+    """The same for scores."""
+    tested = scores.data["samples"]
+    if tested >= _FEW:
+        return ""
+    if tested == 1:
+        return "One test sample is few: there is no interval, and another may score otherwise."
+    return f"{tested} test samples are few: others may score outside of the interval."
+
+
+def _threads(settings: TrainingSettings, asked: TrainingSettings | None) -> list[str]:
+    """How many threads, and why."""
+    if settings.threads is None:
+        return []
+    why = ""
+    if asked is not None and asked.threads is None:
+        why = ", the fastest in a short trial of the step"
+        if settings.cpu_seconds is not None:
+            why = ": more would spend the processor time faster than they save any"
+    return [f"threads: {settings.threads}{why}"]
 
 
 def _strides(model: Emulator) -> str:

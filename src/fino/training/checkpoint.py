@@ -48,6 +48,7 @@ class _Facts(Settings, extra="ignore"):
     best: float | None
     best_step: int
     stale: int = Field(ge=0)
+    validated: tuple[float, ...] = ()
 
 
 def write_checkpoint(state: State, folder: Path) -> None:
@@ -67,6 +68,7 @@ def write_checkpoint(state: State, folder: Path) -> None:
         "best": state.best if math.isfinite(state.best) else None,
         "best_step": state.best_step,
         "stale": state.stale,
+        "validated": state.validated,
     }
     write_whole(folder / name, content)
     write_json(folder / _NAME, facts)
@@ -99,7 +101,7 @@ def read_checkpoint(state: State, folder: Path) -> None:
     state.step = facts.step
     state.clock = Clock(facts.wall_seconds, facts.cpu_seconds)
     state.loss = math.nan if facts.loss is None else facts.loss
-    state.stale = facts.stale
+    state.stale, state.validated = facts.stale, facts.validated
     state.best = math.inf if facts.best is None else facts.best
     state.best_step = facts.best_step
 

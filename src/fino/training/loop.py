@@ -26,7 +26,12 @@ from fino.training.loss import Unroll, Validation, validate
 from fino.training.optimizers import Optimizers, make_optimizer
 from fino.training.processes import ALONE, Processes
 from fino.training.schedule import Clock, horizon_at, learning_rate_at, share_spent, steps_allowed
-from fino.training.settings import VALIDATION_SAMPLES, VALIDATIONS, TrainingSettings
+from fino.training.settings import (
+    VALIDATION_SAMPLES,
+    VALIDATION_SHARE,
+    VALIDATIONS,
+    TrainingSettings,
+)
 
 __all__ = ["Happened", "State", "begin", "train"]
 
@@ -45,6 +50,7 @@ class State:
     best_step: int = 0
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     stale: int = 0
+    validated: tuple[float, ...] = ()
 
     @property
     def candidate(self) -> Emulator:
@@ -86,6 +92,8 @@ def train(
     rows = processes.rows(settings.batch or 1)
     unroll = Unroll(emulator, settings)
     trajectories = _validation_trajectories(emulator, data, settings)
+    # A step of training goes forward and twice as far back, a validation only forward.
+    per_step = sum(len(f) * f.shape[1] for _, f in trajectories) / (3 * (settings.batch or 1))
     state.clock.resume()
     share = _share(state, settings, steps, processes)
     often = settings.validations or VALIDATIONS
@@ -114,10 +122,14 @@ def train(
         state.loss = _smooth(state.loss, processes.total(loss.item()) / processes.world)
         share = _share(state, settings, steps, processes)
         validation, improved = None, False
-        if int(share * often) > validations:
+        if int(share * often) > validations and (
+            share >= 1 or _is_affordable(state, settings, per_step)
+        ):
             validations = int(share * often)
             validation = _validate(state.candidate.eval(), trajectories)
             improved = _keep_if_best(state, validation, settings, processes)
+            before, share = share, _share(state, settings, steps, processes)
+            state.validated = (*state.validated, share - before)
         yield Happened(
             step=state.step,
             share=share,
@@ -130,6 +142,16 @@ def train(
             validation=validation,
             improved=improved,
         )
+
+
+def _is_affordable(state: State, settings: TrainingSettings, steps: float) -> bool:
+    """Whether this validation and the last one, which always happens, are within their share.
+
+    The first one is taken to cost as much as so many steps, later ones as much as the longest.
+    """
+    a_step = share_spent(settings, 0, None, state.clock) / state.step
+    expected = max(state.validated, default=a_step * steps)
+    return sum(state.validated) + 2 * expected <= (settings.validation_share or VALIDATION_SHARE)
 
 
 def _share(

@@ -12,11 +12,13 @@ from pydantic import Field, model_validator
 
 from fino.settings import Settings
 
-__all__ = ["VALIDATIONS", "VALIDATION_SAMPLES", "TrainingSettings"]
+__all__ = ["VALIDATIONS", "VALIDATION_SAMPLES", "VALIDATION_SHARE", "TrainingSettings"]
 
 #: How often a model is validated, and by how many rollouts, where their cost does not matter.
 VALIDATIONS = 10
 VALIDATION_SAMPLES = 16
+#: The share of a budget of time that validation may take.
+VALIDATION_SHARE = 0.1
 
 _USUAL: dict[str, dict[str, Any]] = {
     "soap": {"learning_rate": 1e-2, "momentum": (0.95, 0.95)},
@@ -66,12 +68,15 @@ class TrainingSettings(Settings):
                                 of squares (eq. 15), which the few hardest trajectories decide
         validations             how often; by default within a tenth of a budget of time
         validation_samples      by how many rollouts; by default the same
+        validation_share        the share of a budget of time after which only the last one
+                                happens; 0.1, or 1 if you say how often and by how many
         patience                end after so many validations without a better one
         checkpoint_seconds      between two checkpoints; 20
 
     The machine:
         device                  `cpu`, or `cuda`
-        threads                 of torch on the CPU; 1 or 2 for small networks
+        threads                 of torch on the CPU; by default those that a step is fastest with,
+                                1 for a budget of cpu_seconds, torch's own for one of steps
         mixed, compile          bfloat16 on CUDA; torch.compile of the step
         tensorboard             also write TensorBoard's files
     """
@@ -108,6 +113,7 @@ class TrainingSettings(Settings):
     choose_by: Literal["nrmse", "full"] = "nrmse"
     validations: int | None = Field(None, ge=1)
     validation_samples: int | None = Field(None, ge=1)
+    validation_share: float | None = Field(None, gt=0, le=1)
     patience: int | None = Field(None, ge=1)
     checkpoint_seconds: float = Field(20.0, ge=0)
 
