@@ -81,7 +81,7 @@ class Given:
         """Only the newest frames of the history."""
         return replace(self, history=self.history[:, self.history.shape[1] - frames :])
 
-    def rows(self, rows: slice) -> Given:
+    def rows(self, rows: slice | Tensor) -> Given:
         """Some of the batch."""
         return self._each(_IN_BATCH, lambda u: u[rows])
 
