@@ -64,10 +64,17 @@ def test_a_journal_that_is_a_link_is_refused(unfinished, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["loss.png", "settings.json", "scores.json"],
+    ("name", "verb"),
+    [
+        ("loss.png", ["train", "--resume"]),
+        ("settings.json", ["train", "--resume"]),
+        ("scores.json", ["evaluate"]),
+        ("report.html", ["report"]),
+        ("figures", ["report"]),
+        ("inspection", ["inspect"]),
+    ],
 )
-def test_nothing_is_written_through_a_link(unfinished, tmp_path, name):
+def test_nothing_is_written_through_a_link(unfinished, tmp_path, name, verb):
     """The link is refused or becomes a file of the run; what it led to is not touched."""
     is_folder = "." not in name
     precious = tmp_path / "precious"
@@ -83,10 +90,7 @@ def test_nothing_is_written_through_a_link(unfinished, tmp_path, name):
         shutil.rmtree(place)
     place.unlink(missing_ok=True)
     place.symlink_to(precious)
-    fino("train", "--resume", unfinished)
-    fino("evaluate", unfinished)
-    fino("inspect", unfinished)
-    fino("report", unfinished)
+    assert fino(*verb, unfinished).is_polite
     assert kept.read_bytes() == before
     assert precious.is_file() or [path.name for path in precious.iterdir()] == ["inspection.json"]
 

@@ -12,12 +12,14 @@ import signal
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from fino.cli.app import main
+from fino.data.open import _try as try_files
 
 
 @dataclass(frozen=True)
@@ -72,15 +74,15 @@ def fino_apart(*words: Any, seconds: float = 30.0, gigabytes: float = 2.0) -> An
     A crash is its negative signal, a hang -1 and 99 more memory than allowed; the allocator
     itself gives out half a gigabyte beyond, so that taking too much is seen and does no harm.
     """
-    began, size = _memory(), 2**30
+    mapped, size = _memory()[0], 2**30
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        limit = began[0] + int((gigabytes + 0.5) * size)
+        limit = mapped + int((gigabytes + 0.5) * size)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         answer = fino(*words)
-        if _memory()[1] - began[1] > gigabytes * size:
+        if _memory()[1] > gigabytes * size:
             answer = Answer(99, answer.out, f"took {_memory()[1] / size:.1f} GB\n{answer.err}")
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(json.dumps([answer.code, answer.out, answer.err]).encode())
@@ -97,6 +99,66 @@ def fino_apart(*words: Any, seconds: float = 30.0, gigabytes: float = 2.0) -> An
     if not content:
         return Answer(-os.WTERMSIG(status), "", f"crashes: status {status}")
     return Answer(*json.loads(content))
+
+
+def fino_in_turn(commands: Sequence[Sequence[Any]], seconds: float = 60.0) -> Iterator[Answer]:
+    """The same for many commands: one copy runs them in turn for as long as all goes well.
+
+    A command that ends otherwise than politely, or with too much memory, is run again alone.
+    """
+    left = list(commands)
+    while left:
+        for answer in _answers_of_a_copy(left, seconds):
+            words = left.pop(0)
+            yield answer if answer.is_polite else fino_apart(*words, seconds=2 * seconds)
+            if not answer.is_polite:
+                break
+
+
+def _answers_of_a_copy(commands: list[Sequence[Any]], seconds: float) -> Iterator[Answer]:
+    """What a copy of this process answers, until it is impolite, takes too much, dies or hangs."""
+    reading, writing = os.pipe()
+    mapped, size = _memory()[0], 2**30
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + 5 * size // 2,) * 2)
+        with os.fdopen(writing, "wb") as pipe:
+            for words in commands:
+                answer = fino(*words)
+                code = 99 if _memory()[1] > 2 * size else answer.code
+                pipe.write(json.dumps([code, answer.out, answer.err]).encode() + b"\n")
+                pipe.flush()
+                if code not in (0, 2):
+                    break
+        os._exit(0)
+    os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as pipe:
+            for _ in commands:
+                line = pipe.readline() if select.select([pipe], [], [], seconds)[0] else b""
+                yield Answer(*json.loads(line)) if line else Answer(-1, "", "crashes or hangs")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def ask_a_copy(code: str, request: str, patience: float) -> str | None:
+    """What `fino.data.trial.ask` does, by a copy of this process: nothing is imported anew."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(json.dumps(try_files(request)).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        ready = select.select([pipe], [], [], patience)[0]
+        content = pipe.read() if ready else b""
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return json.loads(content) if content else None
 
 
 def _memory() -> tuple[int, int]:

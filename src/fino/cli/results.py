@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fino.cli.console import progress, say, say_json, show_table, table
 from fino.cli.data import FileOptions, SplitOptions, options_of, tell_data
+from fino.durable import write_whole
 
 if TYPE_CHECKING:
     from fino.training.run import Run
@@ -160,7 +161,8 @@ def compare(
 
         save(cost_and_error(results[0]), figure)
     if out is not None:
-        out.write_text(tables.rendered(written, "markdown" if form == "text" else form))
+        text = tables.rendered(written, "markdown" if form == "text" else form)
+        write_whole(out, text.encode())
         say(f"{len(written)} tables are in {out}.")
     elif not brief:
         print(tables.rendered(written, form))

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fino.durable import plain
+from fino.durable import check_no_link, plain, write_whole
 from fino.inspection.amplification import Amplification
 from fino.inspection.inspect import Inspection
 from fino.inspection.layers import GateReport, LayerReport, StrongStencil
@@ -60,6 +60,7 @@ def write_figures(found: Inspection, folder: str | Path) -> list[Path]:
 def write_inspection(found: Inspection, folder: str | Path) -> Path:
     """Write numbers, pictures and the section into a folder."""
     folder, figures = Path(folder), _draw(found)
+    check_no_link(folder)
     _save(figures, folder)
     captions = {
         name: next(said for part, said in _CAPTIONS.items() if name.startswith(part))
@@ -68,7 +69,7 @@ def write_inspection(found: Inspection, folder: str | Path) -> Path:
     section = {"sections": plain(inspection_sections(found)[1:]), "pictures": captions}
     for name, content in (("inspection", inspection_json(found)), ("section", section)):
         text = json.dumps(content, indent=1, ensure_ascii=False)
-        (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        write_whole(folder / f"{name}.json", f"{text}\n".encode())
     return folder
 
 

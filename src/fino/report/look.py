@@ -26,6 +26,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
+from fino.durable import whole_file, write_whole
+
 __all__ = [
     "ERROR_MAP",
     "FIELD_MAP",
@@ -158,11 +160,14 @@ def save(figure: Figure, path: str | Path) -> Path:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".svg":
-        path.write_text(_svg(figure, path.stem), encoding="utf-8")
+        write_whole(path, _svg(figure, path.stem).encode())
     else:
         _lay_out(figure)
-        with _styled():
-            figure.savefig(path, dpi=160, facecolor="white", metadata={"Software": None})
+        kind = path.suffix[1:] or "png"
+        with _styled(), whole_file(path) as temporary:
+            figure.savefig(
+                temporary, format=kind, dpi=160, facecolor="white", metadata={"Software": None}
+            )
     return path
 
 

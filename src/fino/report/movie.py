@@ -28,6 +28,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from PIL import Image
 
+from fino.durable import whole_file
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
 from fino.report.scene import Scene, color_limits, draw_lines, draw_row
 
@@ -88,7 +89,9 @@ def _write_gif(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
 def _save_gif(pictures: list[Image.Image], path: Path, fps: int) -> None:
     duration = [round(1000 / fps)] * len(pictures)
     duration[-1] = 1200
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=duration, loop=0)
+    options = {"save_all": True, "append_images": pictures[1:], "duration": duration, "loop": 0}
+    with whole_file(path) as temporary:
+        pictures[0].save(temporary, "GIF", **options)
 
 
 def _palette() -> list[int]:
@@ -111,12 +114,12 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
     height, width = (n - n % 2 for n in first.shape[:2])
     command = ["ffmpeg", "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"]
     command += ["-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
-    command += ["-pix_fmt", "yuv420p", "-threads", "1", str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        content = b"".join(frame[:height, :width].tobytes() for frame in (first, *frames))
-        _, message = process.communicate(content)
-    if process.returncode:
-        raise ValueError(f"ffmpeg could not write {path}: {message.decode().strip()}")
+    command += ["-pix_fmt", "yuv420p", "-threads", "1", "-f", "mp4"]
+    content = b"".join(frame[:height, :width].tobytes() for frame in (first, *frames))
+    with whole_file(path) as temporary:
+        done = subprocess.run([*command, str(temporary)], input=content, capture_output=True)
+        if done.returncode:
+            raise ValueError(f"ffmpeg could not write {path}: {done.stderr.decode().strip()}")
 
 
 def write_prediction_movie(frames: Any, path: str | Path, channel: int = 0, fps: int = 12) -> Path:

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 
 import fino
 from fino.data.dataset import Dataset
+from fino.durable import check_no_link, write_whole
 from fino.evaluation.compare import Comparison, compare
 from fino.evaluation.evaluate import evaluate
 from fino.metrics import METRICS
@@ -84,6 +85,7 @@ def report(
     comparison = _comparison(scores, others)
     pictures = [*more, *_pictures(run, scene, scores, others, comparison)]
     folder = page.parent / "figures"
+    check_no_link(folder)
     drawings: dict[str, dict[str, Any]] = {}
     for i, picture in enumerate(pictures):
         name = look.as_file_name(picture.name, drawings)
@@ -92,9 +94,8 @@ def report(
         shown = {"name": name, "title": picture.title, "caption": picture.caption}
         drawings[name] = {**shown, "svg": Markup(look.inline(svg, name))}
         show(0.3 + 0.6 * (i + 1) / len(pictures))
-    page.write_text(
-        _html(run, scene, scores, comparison, list(drawings.values()), page), encoding="utf-8"
-    )
+    html = _html(run, scene, scores, comparison, list(drawings.values()), page)
+    write_whole(page, html.encode())
     written = {"page": str(page), "figures": str(folder)}
     if movie is not None:
         written["movie"] = str(write_movie(scene, movie))
