@@ -66,12 +66,12 @@ def explain(error: OSError) -> str:
 
 
 @contextmanager
-def named(path: Path) -> Iterator[None]:
-    """Give the name of a file to disk errors that come without one, such as a full disk."""
+def named(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Give the name of a file to disk errors without one, such as a full disk, or of its other."""
     try:
         yield
     except OSError as error:
-        if error.errno is None or error.filename is not None:
+        if error.errno is None or error.filename not in (None, str(temporary)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from None
 
@@ -103,7 +103,7 @@ def whole_file(target: Path) -> Iterator[Path]:
     """
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with named(target):
+        with named(target, temporary):
             yield temporary
         replace(temporary, target)
     finally:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,16 @@ class Scores:
         title = f"{self.model.get('name', 'model')} on {self.data['name']}"
         return html_table(title, *self.table())
 
+    def _check(self) -> None:
+        """KeyError or TypeError where scores of a file lack what tables and pages ask for."""
+        tables = {f.name for f in fields(self) if str(f.type).startswith("dict")}
+        if not all(isinstance(getattr(self, name), dict) for name in tables):
+            raise TypeError
+        for key in ("name", "sha256", "part", "samples", "shown", "steps"):
+            self.data[key]
+        if not isinstance(self.model["name"], str):
+            raise TypeError
+
     def to_json(self) -> str:
         content = {"format": _FORMAT, **plain(self)}
         return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -177,7 +187,9 @@ class Scores:
                 verdict["value"] = metrics[verdict["metric"]].value
             for block in (verdict, *verdict["baselines"].values()):
                 block["value"] = _number(block["value"])
-            return cls(metrics=metrics, baselines=baselines, **content)
+            found = cls(metrics=metrics, baselines=baselines, **content)
+            found._check()
+            return found
         except (KeyError, TypeError, AttributeError):
             raise ValueError(
                 f"{path} is damaged: parts are missing. Run `fino evaluate {path.parent}` again."

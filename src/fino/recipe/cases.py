@@ -97,6 +97,9 @@ def find_settings(recipe: Recipe, row: str) -> tuple[str, dict[str, Any], dict[s
     kind = build.pop("name", row)
     where = " ".join(filter(None, (recipe.where, f"for model {kind}")))
     check_keys(build, _build_keys(MODELS[kind]), "model", where)
+    for name, type_, meaning in (("history", int, "a number of frames"), ("size", str, "a word")):
+        if not isinstance(build.get(name), type_ | None) or isinstance(build.get(name), bool):
+            raise ValueError(f"model.{name} {where} should be {meaning}, got {build[name]!r}.")
     return kind, build, _choose_scheme(train, recipe.where)
 
 
