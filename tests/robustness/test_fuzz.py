@@ -56,7 +56,7 @@ class Case:
 
     def spoil(self, path: Path) -> None:
         """Change, cut, lengthen, empty or replace a file."""
-        content = bytearray(path.read_bytes())
+        content = bytearray(path.read_bytes() or b" ")
         way = self.draw.choice(["flip", "flip", "many", "cut", "zero", "insert", "empty", "noise"])
         if way in ("flip", "many"):
             for _ in range(1 if way == "flip" else 50):
