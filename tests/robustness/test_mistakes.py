@@ -11,6 +11,9 @@ import fino as package
 from fino.model.store import check_finite
 
 
+_STEPS = '[data]\nproblem = "advection"\nsamples = 4\n[train]\nsteps = 1\n[model]\n'
+
+
 def train(waves, tmp_path, *changes):
     small = ["model.width=4", "model.levels=1", "train.batch=2", "train.threads=1"]
     words = [word for change in (*small, *changes) for word in ("--set", change)]
@@ -57,6 +60,8 @@ def test_an_endless_budget_on_the_command_line_is_refused(waves, tmp_path):
         ("title = 1979-05-27T07:32:00Z", "'title' in tiny.toml is a datetime"),
         ('[sweep]\n"model.width" = [4, 07:32:00]', "'sweep.model.width.1' in tiny.toml is a time"),
         ("[train]\nminutes = inf", "'train.minutes' in tiny.toml should be a finite number"),
+        (f"{_STEPS}history = 'x'", "model fino should be a number of frames, got 'x'."),
+        (f"{_STEPS}width = 1{30 * '0'}", "the network would be larger than any machine."),
     ],
 )
 def test_a_recipe_that_means_nothing_is_refused(text, said, tmp_path):
@@ -89,6 +94,13 @@ def test_an_edited_file_of_a_run_is_refused_by_name(name, key, value, said, run)
     line = fino_apart("train", "--resume", run).line
     assert said in line
     assert name in line or key == "hash"
+
+
+@pytest.mark.parametrize(("key", "value"), [("data", 5), ("data", {}), ("model", {"name": 3})])
+def test_edited_scores_are_refused_by_name(key, value, run):
+    path = run / "scores.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    assert f"{path} is damaged: parts are missing. Run" in fino("compare", run).line
 
 
 @pytest.mark.parametrize("name", ["data.json", "settings.json", "last/state.json"])

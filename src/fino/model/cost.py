@@ -46,7 +46,10 @@ def count_weights(kind: Any, **settings: Any) -> int:
     try:
         with torch.device("meta"):
             return parameters(kind(**settings))
-    except (RuntimeError, OverflowError, MemoryError):
+    except (RuntimeError, OverflowError, MemoryError, TypeError) as error:
+        # torch has a TypeError for sizes beyond 64 bits.
+        if isinstance(error, TypeError) and "verflow" not in str(error):
+            raise
         raise ValueError("the network would be larger than any machine.") from None
     finally:
         hook.remove()

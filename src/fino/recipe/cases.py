@@ -211,7 +211,7 @@ def _estimate_training(case: Case, files: Files) -> float:
 
 def _count(case: Case, shape: tuple[int, ...]) -> float:
     """Steps × frames × three times the multiply–adds of a forward pass, over the speed."""
-    from fino.model.cost import multiply_adds
+    from fino.model.cost import check_room, multiply_adds
 
     train, (samples, frames, channels, *points) = case.train, shape
     learnt = min(case.data.train or samples, math.ceil(0.81 * samples))
@@ -224,7 +224,9 @@ def _count(case: Case, shape: tuple[int, ...]) -> float:
     settings = {**kind.sizes.get(case.build.get("size", ""), {}), **case.build}
     for name in ("size", "history", "predict", "coordinates", "edges", "seed"):
         settings.pop(name, None)
-    network = kind(dims=len(points), inputs=inputs, outputs=channels, **settings)
+    settings |= {"dims": len(points), "inputs": inputs, "outputs": channels}
+    check_room(kind, **settings)
+    network = kind(**settings)
     speed = _GPU if str(train.get("device", "cpu")) != "cpu" else _CORE * cores()
     forward = multiply_adds(network, (1, inputs, *points))
     return steps * batch * horizon * 3 * forward / speed
