@@ -3,8 +3,10 @@ a step can be given, with both compilers, and without touching memory that is no
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +52,21 @@ def test_a_step_in_c_is_the_step_of_torch(points, boundary, quick):
     step = compile_step(model)
     for space in (points, tuple(n + 2 for n in points)):
         assert worst_difference(step, model, random_given(model, space, batch=2)) < 1e-6
+
+
+def test_names_from_files_stay_in_comments():
+    """A name that ended its comment would be compiled and run."""
+    program = describe(random_model(beside=EVERYTHING, width=3, levels=1))
+    hostile = "*/ int owned; /* ??/\n#error owned \\"
+    for kind in ("fields", "known", "forcing"):
+        names = tuple(f"{hostile}{name}" for name in getattr(program, kind))
+        assert names, kind
+        program = replace(program, **{kind: names})
+    scalars = tuple(replace(scalar, name=hostile) for scalar in program.scalars)
+    program = replace(program, scalars=scalars)
+    for text in (c_source(program), c_header(program)):
+        assert "owned" in text
+        assert "owned" not in re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("walls", ["neumann", "dirichlet"])

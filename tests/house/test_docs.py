@@ -52,3 +52,10 @@ def test_the_version_is_the_same_everywhere():
     assert fino.__version__ == version
     assert f"version: {version}" in (ROOT / "CITATION.cff").read_text()
     assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_test_that_robustness_names_exists():
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "robustness.md").read_text()))
+    tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 50
+    assert not {name for name in named if f"def {name}(" not in tests}

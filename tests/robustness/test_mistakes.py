@@ -10,7 +10,6 @@ from answers import fino, fino_apart
 import fino as package
 from fino.model.store import check_finite
 
-
 _STEPS = '[data]\nproblem = "advection"\nsamples = 4\n[train]\nsteps = 1\n[model]\n'
 
 

@@ -12,6 +12,7 @@ neighbouring cells with a small matrix, whose sums stay in registers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -406,7 +407,8 @@ def _gelu_polynomial() -> list[float]:
 
 
 def _names(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
+    """Names as words of a comment; they come from files, and cannot end it to become code."""
+    return ", ".join(re.sub(r"[^\w .+()^-]", "_", name)[:80] for name in names) or "none"
 
 
 def _padded(channels: int) -> int:
