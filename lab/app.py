@@ -25,6 +25,7 @@ VERBS: dict[str, tuple[str, str]] = {
 #: The same for `python -m lab bench …`.
 BENCHES: dict[str, tuple[str, str]] = {
     "tiles": ("lab.bench_tiles:tiles", "Memory and time a cell from 1024² to 8192²."),
+    "patterns": ("lab.bench_patterns:patterns", "Gray–Scott's six patterns, 30 steps."),
     "parameters": ("lab.bench_parameters:parameters", "One model over many θ beside single ones."),
     "conditions": ("lab.bench_conditions:conditions", "What parameters, forcing and masks bring."),
     "ranks": ("lab.bench_ranks:ranks", "The speedup of several processes and the cost of halos."),

@@ -237,11 +237,13 @@ def _whole(now: Size, lab: Size) -> str:
 def _added(now: Size) -> str:
     """The lines of every new capability's own modules, and of everything else."""
     source, rows = _package(), []
+    files, lines = now.files, now.lines
     for what, globs in NEW.items():
         found = sorted({path for pattern in globs for path in source.glob(pattern)})
-        rows.append((what, len(found), sum(path.read_bytes().count(b"\n") for path in found)))
-    files, lines = (sum(row[i] for row in rows) for i in (1, 2))
-    rows.append(("everything else", now.files - files, now.lines - lines))
+        length = sum(path.read_bytes().count(b"\n") for path in found)
+        rows.append((what, len(found), length))
+        files, lines = files - len(found), lines - length
+    rows.append(("everything else", files, lines))
     return _table(("capability", "files", "lines"), rows)
 
 

@@ -31,9 +31,10 @@ import fino
 from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.durable import write_whole
-from fino.export.program import EulerStep, Multiply, Program, Stencil, Upsample, describe
+from fino.export.program import EulerStep, Multiply, Program, Scalar, Stencil, Upsample, describe
 from fino.given import Given
 from fino.model.rollout import rollout
+from fino.pde import PROBLEMS
 
 __all__ = ["SOLVERS", "write_page"]
 
@@ -131,7 +132,7 @@ def _facts(run: Any, program: Program, card: Card | None, data: Dataset | None) 
         "limits": list(_limits(run, program, card)),
         "version": fino.__version__,
         "command": f"fino export {run.name} --to page" if run.is_shipped else "",
-        "program": _program(program),
+        "program": _program(program, card),
         "check": _check(run.model, program, given),
         "solver": solver,
         "starts": None if solver else _starts(run.model, program, data, points),
@@ -384,7 +385,18 @@ def _words(
     )
 
 
-def _program(program: Program) -> dict[str, Any]:
+def _first_value(scalar: Scalar, card: Card | None) -> float:
+    """Where a slider stands at first: the problem's own value if it was trained on, or between."""
+    known = PROBLEMS[card.name].model_fields if card and card.name in PROBLEMS else {}
+    if scalar.name in known:
+        own, slack = known[scalar.name].default, 1e-6 * max(abs(scalar.low), abs(scalar.high))
+        if scalar.low - slack <= own <= scalar.high + slack:
+            return float(min(max(own, scalar.low), scalar.high))
+    between = (scalar.low * scalar.high) ** 0.5 if scalar.log else (scalar.low + scalar.high) / 2
+    return float(between)
+
+
+def _program(program: Program, card: Card | None) -> dict[str, Any]:
     """The program as JSON; a line becomes a plane of one row."""
     lift = 2 - program.dims
     locality, grid = program.locality, program.grid
@@ -421,9 +433,7 @@ def _program(program: Program) -> dict[str, Any]:
                 "log": scalar.log,
                 "low": scalar.low,
                 "high": scalar.high,
-                "start": (scalar.low * scalar.high) ** 0.5
-                if scalar.log
-                else 0.5 * (scalar.low + scalar.high),
+                "start": _first_value(scalar, card),
             }
             for scalar in program.scalars
         ],

@@ -323,7 +323,7 @@ class Game {
     const series = (name) => world.errors.filter((e) => e[name]).map((e) => [e.step, e[name][field]]);
     const lines = [{kind: "learned", points: series("learned")}];
     if (isFiner) lines.push({kind: "classical", points: series("classical")});
-    this.chart.draw(lines, world.program.dt, this.facts.start);
+    this.chart.draw(lines, world.program.dt, world.begins);
     const last = world.errors[world.errors.length - 1], percent = (e) => `${+(100 * e).toPrecision(2)} %`;
     const names = {learned: "learned stencil", classical: "classical solver, same grid"};
     find("#legend").replaceChildren(...lines.map(({kind}) => {

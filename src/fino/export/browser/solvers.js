@@ -153,6 +153,8 @@ class FitzHughNagumo extends ErrorControlled {
 /** Gray and Scott: ∂A = δ_A ∇²A − A B² + f (1 − A),  ∂B = δ_B ∇²B + A B² − (f + k) B, periodic. */
 class GrayScott extends ErrorControlled {
   static fields = ["A", "B"];
+  /** Clusters of Gaussians are unlike anything later: patterns are there after twenty frames. */
+  static early = 20;
 
   /** Where B is put in, A is used up. */
   static paint(field, value) {

@@ -114,8 +114,18 @@ class World {
     return this.given.length < this.history;
   }
 
+  /** Frames that the solver alone computes, before the model begins. */
+  get early() {
+    return this.Solver?.early ?? 0;
+  }
+
+  /** The time at which the model begins. */
+  get begins() {
+    return this.facts.start + this.early * this.program.dt;
+  }
+
   get time() {
-    return this.facts.start + this.step * this.program.dt;
+    return this.begins + this.step * this.program.dt;
   }
 
   /** Sizes that the learned step runs on: at least the smallest, multiples of its stride. */
@@ -147,6 +157,7 @@ class World {
     this.own = this.refine > 1 ? this.solver(1) : this.reference;
     const {points: fine, spacing, parameters} = this.reference;
     this.reference.begin(this.Solver.draw(randomNumbers(seed), {points: fine, spacing, parameters}));
+    for (let frame = 0; frame < this.early; frame++) this.reference.advance(this.program.dt);
     this.give();
   }
 
