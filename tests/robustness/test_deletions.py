@@ -116,7 +116,9 @@ def test_parts_that_are_a_link_are_refused(tmp_path):
     assert [path.name for path in elsewhere.iterdir()] == ["00000000.shard"]
 
 
-def test_a_recipe_keeps_what_stands_in_a_folder_that_it_would_train_in(tmp_path):
+def test_a_recipe_keeps_what_stands_in_a_folder_that_it_would_train_in(tmp_path, monkeypatch):
+    page = lambda work, step, show: step.place.write_text("drawn elsewhere")  # noqa: E731
+    monkeypatch.setattr("fino.recipe.run._report", page)
     (tmp_path / "tiny.toml").write_text(RECIPE.replace('["fino", "fno"]', '["fino"]'))
     assert fino("run", tmp_path / "tiny.toml", "--out", tmp_path / "out").code == 0
     run = tmp_path / "out" / "fino"

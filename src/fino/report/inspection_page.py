@@ -59,8 +59,9 @@ def write_figures(found: Inspection, folder: str | Path) -> list[Path]:
 
 def write_inspection(found: Inspection, folder: str | Path) -> Path:
     """Write numbers, pictures and the section into a folder."""
-    folder, figures = Path(folder), _draw(found)
+    folder = Path(folder)
     check_no_link(folder)
+    figures = _draw(found)
     _save(figures, folder)
     captions = {
         name: next(said for part, said in _CAPTIONS.items() if name.startswith(part))

@@ -78,14 +78,14 @@ def report(
     show = progress or (lambda share: None)
     run = find_run(run, data)
     page = _page_path(run, out)
+    folder = page.parent / "figures"
+    check_no_link(folder)
     scores = _scores(run, page)
     show(0.3)
     scene = scene_of(run, sample)
     others = [Scores.load(Path(rival)) for rival in rivals]
     comparison = _comparison(scores, others)
     pictures = [*more, *_pictures(run, scene, scores, others, comparison)]
-    folder = page.parent / "figures"
-    check_no_link(folder)
     drawings: dict[str, dict[str, Any]] = {}
     for i, picture in enumerate(pictures):
         name = look.as_file_name(picture.name, drawings)
