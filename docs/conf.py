@@ -25,6 +25,8 @@ html_title = "fino"
 html_theme_options = {"navigation_with_keys": True}
 # Read from disk and without a network: no fonts or scripts from elsewhere.
 html_copy_source = False
+# Summaries of what a search found would be fetched, which browsers forbid for files on disk.
+html_show_search_summary = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

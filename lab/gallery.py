@@ -1,4 +1,4 @@
-"""`python -m lab gallery`: one sample of each problem in one picture.
+"""`python -m lab gallery`: one sample of each problem in one picture, or a card for each.
 
 A line is drawn as space over time, a plane as three of its frames, a steady problem as what is
 given and what follows from it.
@@ -20,29 +20,82 @@ from fino.data.generate import generate
 from fino.pde import PROBLEMS
 from fino.report.look import FIELD_MAP, drawn, save
 
-__all__ = ["draw_gallery", "gallery"]
+__all__ = ["draw_gallery", "draw_problem", "gallery", "problem_cards"]
 
 _PANELS = 3
 _SHOWN = ("advection", "diffusion-reaction-1d", "compressible-1d")
 _SHOWN_2D = ("shallow-water", "diffusion-reaction-2d", "darcy")
 
 
-def gallery(out: Path = Path("problems.png"), *, seed: int = 0, overwrite: bool = False) -> None:
+def gallery(
+    out: Path = Path("problems.png"),
+    *,
+    seed: int = 0,
+    overwrite: bool = False,
+    cards: bool = False,
+) -> None:
     """Solve one sample of each problem at full resolution and draw them all.
 
     Parameters
     ----------
     out
-        A .png or .svg file.
+        A .png or .svg file; with `cards` a folder for one picture of each problem.
     seed
         Which samples.
     overwrite
-        Replace the file if it exists.
+        Replace files that exist.
+    cards
+        Draw every problem by itself, where it is not drawn yet, and write the cards of
+        docs/problems.md.
     """
+    if cards:
+        out.mkdir(parents=True, exist_ok=True)
+        for name in PROBLEMS:
+            if overwrite or not (out / f"{name}.png").exists():
+                say(f"Written: {save(draw_problem(name, seed), out / f'{name}.png')}")
+        page = Path("docs/problems.md")
+        before, rest = page.read_text().split(_CARDS[0])
+        page.write_text(before + _CARDS[0] + problem_cards() + _CARDS[1] + rest.split(_CARDS[1])[1])
+        return
     if out.exists() and not overwrite:
         raise ValueError(f"{out} exists already. Choose another name, or pass --overwrite.")
     say("Solving one sample of each of six problems, about a minute the first time.")
     say(f"Written: {save(draw_gallery(seed), out)}")
+
+
+#: Between these marks stand the cards.
+_CARDS = ("<!-- cards -->\n", "<!-- end of cards -->")
+
+
+def draw_problem(name: str, seed: int = 0) -> Figure:
+    """One sample of a problem by itself, solved as the problem recommends."""
+    with drawn(8.4, 2.2) as figure:
+        data = generate(name, samples=1, seed=seed)
+        frames, axes = data.read([0])[0].numpy(), figure.subplots(1, _PANELS)
+        (_line if data.grid.dims == 1 else _plane)(axes, data, frames)
+    return figure
+
+
+def problem_cards() -> str:
+    """A card for each problem: its equation, its picture, what it is and what can be set."""
+    lines = []
+    for name, problem in PROBLEMS.items():
+        settings = [f"`{key}`" for key in problem.model_fields]
+        lines += [
+            f"### {problem.title}",
+            f"`fino generate {name} --samples 100`",
+            "",
+            "```text",
+            problem.equation,
+            "```",
+            "",
+            f"![One sample of {name}](figures/problems/{name}.png)",
+            "",
+            f"{problem.description} Fields: {', '.join(problem.fields)}. Settings: "
+            f"{', '.join(settings)}.",
+            "",
+        ]
+    return "\n".join(lines)
 
 
 def draw_gallery(seed: int = 0, sample: int = 1) -> Figure:

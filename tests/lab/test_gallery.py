@@ -1,5 +1,7 @@
 """The picture of the problems."""
 
+from pathlib import Path
+
 import pytest
 
 from lab import gallery as room
@@ -29,3 +31,17 @@ def test_a_picture_is_not_overwritten_without_being_asked(tmp_path):
     (tmp_path / "problems.png").touch()
     with pytest.raises(ValueError, match=r"exists already\. Choose another name, or pass --over"):
         room.gallery(tmp_path / "problems.png")
+
+
+def test_every_problem_has_a_card_with_its_picture():
+    page = (Path(__file__).parents[2] / "docs" / "problems.md").read_text()
+    assert room.problem_cards() in page
+
+
+def test_a_problem_is_drawn_by_itself(monkeypatch):
+    generate = room.generate
+    monkeypatch.setattr(
+        room, "generate", lambda name, **facts: generate(name, **facts, points=32, frames=4)
+    )
+    labels = [axes.get_ylabel() for axes in room.draw_problem("advection").axes]
+    assert "u(x, t)" in labels
