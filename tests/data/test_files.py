@@ -322,7 +322,10 @@ MISTAKES = {
         {"axes": "time time x"},
         r"axes should name sample, time and channel at most once .*|axes should name each of .*",
     ),
-    "no boundary": ({"boundary": None}, r"it does not say what lies beyond them\. Add --boundary"),
+    "no boundary": (
+        {"boundary": None},
+        r"it does not say what lies beyond the edges of the domain\. Add --boundary",
+    ),
     "a misspelt boundary": (
         {"boundary": "perodic"},
         r"Unknown boundary 'perodic'\. Did you mean 'periodic'\?",

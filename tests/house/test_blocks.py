@@ -38,6 +38,8 @@ SMALLER = (
     (r"test=31, validation=0", "test=13, validation=0"),
     (r"(fino run quickstart)\b", r"\1 --set data.samples=10 --set train.cpu_seconds=1"),
     (r"(fino run --data \S+)", r"\1 --minutes 0.02"),
+    (r"(fino generate gray-scott .*)", r"\1 --set points=16 --set frames=4 --set duration=40"),
+    (r"(fino generate mp-pde) .*?(--set experiment)", r"\1 --samples 3 \2"),
     (r"(fino run radar .*)", r"\1 --model fino --minutes 0.02 --set train.crop=16 "
      "--set train.horizon=2 --set model.fino.width=4 --set model.fino.levels=1"),
 )  # fmt: skip

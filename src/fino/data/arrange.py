@@ -372,6 +372,7 @@ def _find_grid(
         what = " and ".join(
             filter(None, (", ".join(ask[k][0] for k in missing[:-1]), ask[missing[-1]][0]))
         )
+        what = "what lies beyond the edges of the domain" if missing == ["boundary"] else what
         raise ValueError(
             f"it does not say {what}. Add {' '.join(ask[k][1] for k in missing)} with your own "
             f"values (the same words are keywords in Python)."
