@@ -75,7 +75,8 @@ _KNOWN = (
 )
 _NO_NETCDF = " It is not NetCDF, although its name says so: was the download cut short?"
 
-#: Seconds that opening a foreign file may take, and bytes for which one more is granted.
+#: Seconds that opening foreign files may take, and bytes for which one more is granted; every
+#: file of a folder is granted one, too.
 _PATIENCE = 60.0
 _BYTES_A_SECOND = 2**25
 
@@ -448,7 +449,7 @@ def _try_elsewhere(files: list[Path], options: dict[str, Any]) -> None:
     size = sum(path.stat().st_size for path in files)
     request = json.dumps([[str(path.resolve()) for path in files], told])
     code = "from fino.data.open import answer_all; answer_all()"
-    line = ask(code, request, _PATIENCE + size / _BYTES_A_SECOND)
+    line = ask(code, request, _PATIENCE + len(files) + size / _BYTES_A_SECOND)
     answered = "it is damaged: reading it crashed or did not end." if line is None else line
     if answered:
         raise ValueError(answered)
