@@ -22,6 +22,7 @@ from fino.report.look import FIELD_MAP, drawn, save
 
 __all__ = ["draw_gallery", "draw_problem", "gallery", "problem_cards"]
 
+_DOCS = Path(__file__).parents[1] / "docs"
 _PANELS = 3
 _SHOWN = ("advection", "diffusion-reaction-1d", "compressible-1d")
 _SHOWN_2D = ("shallow-water", "diffusion-reaction-2d", "darcy")
@@ -89,13 +90,18 @@ def problem_cards() -> str:
             problem.equation,
             "```",
             "",
-            f"![One sample of {name}](figures/problems/{name}.png)",
-            "",
+            *_picture_of(name),
             f"{problem.description} Fields: {', '.join(problem.fields)}. Settings: "
             f"{', '.join(settings)}.",
             "",
         ]
     return "\n".join(lines)
+
+
+def _picture_of(name: str) -> list[str]:
+    """The line of a problem's picture, if it has been drawn."""
+    there = (_DOCS / "figures" / "problems" / f"{name}.png").exists()
+    return [f"![One sample of {name}](figures/problems/{name}.png)", ""] if there else []
 
 
 def draw_gallery(seed: int = 0, sample: int = 1) -> Figure:
