@@ -27,7 +27,7 @@ def expect(tensor: Any, axes: str, name: str = "tensor", **sizes: int | tuple[in
     expect(u, "b t c *space", name="trajectory", c=3, space=(64, 64)) passes for a tensor of
     shape (2, 5, 3, 64, 64).  Axes without a size may have any length; `*space` takes the rest.
     """
-    shape = tuple(int(n) for n in getattr(tensor, "shape", ()))
+    shape = tuple(getattr(tensor, "shape", ()))  # not as int: sizes that are exported stay open
     named = axes.split()
     plain = [axis for axis in named if not axis.startswith("*")]
     wanted = f"{name} should be ({', '.join(named)}), got {shape}"

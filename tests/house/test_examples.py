@@ -25,8 +25,8 @@ def tables():
         del MODELS[name]
 
 
-def test_there_are_six_examples():
-    assert [path.name[0] for path in EXAMPLES] == ["1", "2", "3", "4", "5", "6"]
+def test_there_are_seven_examples():
+    assert [path.name[0] for path in EXAMPLES] == ["1", "2", "3", "4", "5", "6", "7"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -84,3 +84,14 @@ def test_one_frame_is_shown_where_parameters_vary_and_a_frame_is_the_whole_state
     assert fino.build("fino", alike, width=4).settings.history == 6
     hidden = fino.generate("shallow-water", 8, vary={"gravity": (0.5, 2)}, **small)
     assert fino.build("fino", hidden, width=4).settings.history == 6
+
+
+@pytest.mark.parametrize(("points", "width", "activation"), [(16, 32, "gelu"), (64, 16, "relu")])
+def test_on_a_grid_of_few_cells_the_network_is_wider(points, width, activation):
+    x, t = np.arange(points) / points, np.arange(12)[:, None]
+    k = np.arange(1, 9)[:, None, None]
+    u = np.sin(2 * np.pi * (k * x - 0.1 * t)) + 0.1 * np.cos(2 * np.pi * (x + 0.05 * k * t))
+    data = fino.from_array(u[:, :, None], dt=0.1, extent=(0, 1), boundary="periodic")
+    network = fino.build("fino", data, predict="linear").network.settings
+    assert (network.width, network.levels, network.blocks) == (width, 0, 3)
+    assert network.activation == activation

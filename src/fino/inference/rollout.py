@@ -78,6 +78,7 @@ def rollout(
     engine: str | None = None,
     interval: float | None = None,
     strict: bool = False,
+    gradient: bool = False,
     progress: Progress | None = None,
 ) -> Any:
     """Predict `steps` frames: (b, K, c, *space) → (b, steps, c, *space).
@@ -106,6 +107,9 @@ def rollout(
                 to files beside it
     strict      refuse a start, parameters or values that are unlike the training data, of which
                 one line is warned otherwise
+    gradient    keep what autograd needs to differentiate the frames by the history, parameters,
+                known fields or forcing, given as tensors with requires_grad, or by the weights;
+                the memory grows with the steps
     progress    is called with the share that is done, 0 to 1
     """
     model = find_model(run)
@@ -122,11 +126,15 @@ def rollout(
         raise ValueError(f"steps should be 0 or more, got {steps}.")
     if every < 1 or every > max(1, steps):
         raise ValueError(f"every should be between 1 and the {steps} steps, got {every}.")
-    check_start(model, history, strict)
+    if not gradient:  # a start that is sought passes through unlikely ones
+        check_start(model, history, strict)
     apart = every
     jumps = every > 1 and isinstance(model, Emulator) and len(model.strides) > 1
     if jumps and "dt" not in (parameters or {}):
         history, steps, every = _with_pace(model, history, every), steps // every, 1
+    if gradient:
+        unfit = {"tile": tile, "region": region, "out": out, "interval": interval, "engine": engine}
+        return _differentiable(model, history, steps, every, progress, unfit)
     ways: Any = {"every": every, "progress": progress, "strict": strict, "engine": engine}
     if bands is None or region is None:
         done = _rollout(model, history, steps, tile, region, out, **ways)
@@ -333,6 +341,36 @@ def _rollout_whole(
     if isinstance(done, Tensor) and isinstance(history, Tensor):
         return done.to(history.device)
     return done
+
+
+def _differentiable(
+    model: Any,
+    history: Any,
+    steps: int,
+    every: int,
+    progress: Progress | None,
+    unfit: dict[str, Any],
+) -> Trajectory:
+    """Every frame as a function of what was given, whose gradient autograd knows."""
+    for name, value in unfit.items():
+        if value not in (None, "torch"):
+            raise ValueError(f"gradient=True keeps whole frames in memory: leave out {name}.")
+    if isinstance(history, str | Path):
+        raise ValueError("gradient=True starts from a tensor or a sample: read the file first.")
+    dims = getattr(getattr(model, "grid", None), "dims", None)
+    given = Given.of(history if hasattr(history, "history") else torch.as_tensor(history))
+    # A sample or a history without a batch gives a trajectory without one.
+    bare = dims is not None and given.history.dim() == dims + 2
+    alone = bare or isinstance(history, Sample)
+    given = replace(given, history=given.history.unsqueeze(0)) if bare else given
+    given, kept = like_weights(given, model), []
+    with torch.enable_grad():
+        for time, frame in enumerate(frames(model, given, steps), start=1):
+            kept += [frame] if time % every == 0 else []
+            if progress:
+                progress(time / steps)
+    result = torch.stack(kept, dim=1) if kept else given.history[:, :0]
+    return result[0] if alone else result
 
 
 @dataclass(frozen=True, eq=False)

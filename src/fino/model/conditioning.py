@@ -269,7 +269,7 @@ class Conditioning(nn.Module):
         if given.parameters is None:
             return
         for place, name in enumerate(self.settings.parameters):
-            values = given.parameters[:, place]
+            values = given.parameters[:, place].detach()
             low, high = float(self.theta_low[place]), float(self.theta_high[place])
             slack = 1e-3 * max(abs(high - low), 1e-12)
             outside = values[(values < low - slack) | (values > high + slack)]
@@ -323,7 +323,9 @@ def _column(
         return old.select(2 if len(times) else 1, place)
     if callable(value):
         value = np.stack([np.broadcast_to(value(float(t)), points) for t in times])
-    array = torch.as_tensor(np.asarray(value, dtype=np.float32))
+    # A tensor stays one: a rollout may be differentiated by it.
+    is_tensor = isinstance(value, Tensor)
+    array = value.float() if is_tensor else torch.as_tensor(np.asarray(value, dtype=np.float32))
     wanted = (*((len(times),) if len(times) else ()), *points)
     if len(times) and array.dim() >= len(wanted):
         axis = array.dim() - len(wanted)

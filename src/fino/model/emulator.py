@@ -149,6 +149,13 @@ class Emulator(nn.Module):
     def positions(self, space: tuple[int, ...] | None = None) -> Tensor:
         """The position channels (p, *space) of the model's own grid, or of a larger domain."""
         space = tuple(space or self.grid.points)
+        if not position_count(self.grid, self.settings.coordinates, self.settings.edges):
+            return torch.empty(0, *space)
+        if torch.compiler.is_exporting() and not all(isinstance(n, int) for n in space):
+            raise ValueError(
+                "this model is given positions (edge markers or coordinates) of its grid, so it is "
+                "exported at one size: leave the axes of space out of dynamic_shapes."
+            )
         if space not in self._positions:
             self.check_space(space)
             self._positions[space] = position_channels(

@@ -53,10 +53,13 @@ def plain_blocks() -> Iterator[None]:
 
 
 def fused_blocks_allowed() -> bool:
-    """False inside `plain_blocks()` and while torch traces or transforms the code."""
+    """False inside `plain_blocks()`, under autocast, and while torch traces or transforms."""
     return (
         _allowed
         and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.is_autocast_enabled("cuda")
         and not torch._C._functorch.peek_interpreter_stack()
     )
 
