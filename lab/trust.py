@@ -1,67 +1,156 @@
-"""`python -m lab trust`: bands and guards for the models that come with the package.
+"""`python -m lab trust`: bands, guards and spot checks of the models that come with the package.
 
-Their data are not shipped but solved again: some of the training part, to know what training saw,
-and the validation part over several times the length of the training data, so that bands are
-calibrated far past its end.  What is found is written beside the weights, as trust.json.
+    python -m lab trust --calibrated     solve training and validation data again, write trust.json
+    python -m lab trust                  measure on test data, and write the tables of docs/trust.md
+
+Bands are calibrated on the validation part, solved for several times the length of the training
+data, and measured on the test part.  Guards are measured on the test part and on shifted sets:
+other parameters and initial conditions, another resolution, noise, another equation.  A trajectory
+counts as bad if its error is more than three times the median of the test part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json as jsonlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 
 from fino.cli.console import progress, say, say_json
 from fino.data.card import Card
-from fino.data.dataset import Dataset
+from fino.data.dataset import Dataset, Part
 from fino.data.frames import ArrayFrames
 from fino.data.split import Split
+from fino.durable import write_whole
+from fino.evaluation.coverage import Coverage
+from fino.evaluation.spot import spot_check
+from fino.evaluation.worth import find_truth
+from fino.metrics import nrmse
 from fino.model.pretrained import plan_again, solve_samples
-from fino.model.store import save
-from fino.training.run import PRETRAINED
+from fino.model.store import save_trust
+from fino.training.run import PRETRAINED, Run
 from fino.trust.bands import calibrate
+from fino.trust.guards import Seen
 from lab.bench_horizon import solve_longer
+from lab.keep import RESULTS
 
 __all__ = ["trust"]
 
 Progress = Callable[[float], None]
 
+#: What is measured is kept here, and shown there.
+KEPT = RESULTS / "trust.json"
+PAGE = Path(__file__).parents[1] / "docs" / "trust.md"
+
+#: The error that counts as bad, in medians of the test part.
+_BAD = 3.0
+#: Noise on what is given, in spreads of a field.
+_NOISE = (0.01, 0.1)
+
+#: Settings of shifted sets, for each problem.
+SHIFTS: dict[str, dict[str, dict[str, Any]]] = {
+    "advection": {
+        "shorter waves": {"modes": 12},
+        "half the speed": {"beta": 2.0},
+        "half the cells": {"points": 512},
+    },
+    "diffusion-reaction-1d": {
+        "shorter waves": {"modes": 12},
+        "twice the diffusion": {"nu": 1.0},
+        "five times the growth": {"rho": 5.0},
+        "half the cells": {"points": 512},
+    },
+    "compressible-1d": {
+        "shorter waves": {"modes": 8},
+        "another gas": {"gamma": 1.3},
+        "viscous": {"eta": 0.1, "zeta": 0.1},
+        "one jump": {"start": "shock"},
+        "half the cells": {"points": 512},
+    },
+    "diffusion-reaction-2d": {
+        "stronger drive": {"k": 0.2},
+        "three times the diffusion": {"diffusion_u": 3e-3, "diffusion_v": 15e-3},
+        "half the cells": {"points": 64},
+    },
+    "shallow-water": {
+        "a deeper dam": {"inside": 3.0},
+        "twice the gravity": {"gravity": 2.0},
+        "larger dams": {"radius": (1.0, 1.4)},
+        "half the cells": {"points": 64},
+    },
+}
+#: Whose frames are given to a model as another equation's.
+_OTHER = {
+    "advection": "diffusion-reaction-1d",
+    "diffusion-reaction-1d": "advection",
+    "shallow-water": "diffusion-reaction-2d",
+    "diffusion-reaction-2d": "shallow-water",
+}
+
 
 def trust(
-    *names: str, learned: int = 256, validated: int = 128, times: int = 5, json: bool = False
+    *names: str,
+    calibrated: bool = False,
+    learned: int = 256,
+    validated: int = 128,
+    samples: int = 100,
+    shifted: int = 12,
+    far: int = 25,
+    times: int = 5,
+    json: bool = False,
 ) -> None:
-    """Calibrate shipped models: `python -m lab trust advection`.
+    """Measure shipped models, or calibrate them: `python -m lab trust advection --calibrated`.
 
     Parameters
     ----------
     names
         Pretrained models of data that move; all of them if none is named.
+    calibrated
+        Calibrate, and write trust.json beside the weights, before anything is measured.
     learned
-        Training trajectories that are solved again.
+        Training trajectories that are solved again for that.
     validated
         Validation trajectories at the most.
+    samples
+        Test trajectories at the most.
+    shifted
+        Trajectories of every shifted set.
+    far
+        Test trajectories that are solved for several times as long.
     times
-        How many times as long as the data of the training bands are calibrated for.
+        How many times as long as the data of the training.
     json
         Print what was found as JSON.
     """
     moving = [name for name in PRETRAINED if not PRETRAINED[name].data_card.steady]
-    found = {}
+    kept: dict[str, Any] = {}
     for name in names or moving:
-        run = PRETRAINED[name]
         with progress(name, quiet=json) as show:
-            short, long = _solve(run.data_card, learned, validated, times, show)
-            model = run.model
-            model.trust = calibrate(model, short, long=long)
-        assert run.folder is not None
-        save(model, run.folder, overwrite=True)
-        bands = model.trust["bands"]
-        found[name] = {"trajectories": bands["trajectories"], "follows": bands["activity"]}
+            if calibrated:
+                _calibrate(PRETRAINED[name], learned, validated, times, show)
+            found = _measure(name, samples, shifted, far, times, show)
+        kept = jsonlib.loads(KEPT.read_text()) if KEPT.is_file() else {}
+        kept[name] = found
+        write_whole(KEPT, (jsonlib.dumps(_rounded(kept), indent=1) + "\n").encode())
         if not json:
-            follows = f"their width follows: {bands['activity']}"
-            say(f"{name}: bands from {bands['trajectories']} trajectories, {follows}.")
+            say(f"{name}: {jsonlib.dumps(_rounded(_summary(kept[name])))}")
+    _write_tables({name: kept[name] for name in moving if name in kept})
     if json:
-        say_json(found)
+        say_json(kept)
+
+
+def _calibrate(run: Run, learned: int, validated: int, times: int, show: Progress) -> None:
+    short, long = _solve(run.data_card, learned, validated, times, show)
+    model = run.model
+    model.trust = calibrate(model, short, long=long)
+    assert run.folder is not None
+    save_trust(model.trust, run.folder)
 
 
 def _solve(
@@ -80,3 +169,223 @@ def _solve(
     joined = short.card.changed(samples=len(both), split=split)
     ahead = long.with_split(Split.of("solved again", validation=range(len(long))))
     return Dataset(joined, ArrayFrames(both)), ahead
+
+
+def _measure(
+    name: str, samples: int, shifted: int, far: int, times: int, show: Progress
+) -> dict[str, Any]:
+    run = PRETRAINED[name]
+    data = run.test_data(samples, lambda share: show(0.3 * share))
+    later = solve_longer(run.data_card, times, far, lambda share: show(0.3 + 0.3 * share))
+    found: dict[str, Any] = {"samples": len(data.test), "far": len(later.test)}
+    found["coverage"] = _coverage(run.with_data(data), data.test)
+    found["coverage_far"] = _coverage(run.with_data(later), later.test)
+    found["guards"], others = _guards(run, data, shifted)
+    show(0.9)
+    found["spots"] = _spots(run, data, others, shifted)
+    return found
+
+
+def _coverage(run: Run, part: Part) -> dict[str, Any]:
+    """Cells held and widths, over the test part and at its end, and widths in typical errors."""
+    counted, errors, ends = Coverage(run), [], []
+    for rows in _rows(part):
+        given, future = part.begin(rows, run.model.history)
+        predicted = run.predict(given, future.shape[1])
+        counted.add(given, predicted, future)
+        errors.append((predicted - future).abs().double().mean())
+        ends.append(nrmse(predicted, future)[:, -1].mean())
+    content = counted.content()["coverage"]
+    content["last"] = [row[-1] for row in content.pop("over_time")]
+    content["mean_error"] = float(torch.stack(errors).mean())
+    content["nrmse_last"] = float(torch.stack(ends).mean())
+    return content
+
+
+def _rows(part: Part) -> Iterator[range]:
+    size = max(1, 2**22 // math.prod(part.shape[1:]))
+    return (range(i, min(i + size, len(part))) for i in range(0, len(part), size))
+
+
+def _guards(run: Run, data: Dataset, count: int) -> tuple[dict[str, Any], dict[str, Dataset]]:
+    """Distances and errors of the test part and of every shifted set, and what they say."""
+    seen, card = Seen.of(run.model), run.data_card
+    assert seen is not None and card.split is not None
+    sets, others = {"test": _judge(run, seen, data.test)}, {}
+    few = data.test[:count]
+    for share in _NOISE:
+        sets[f"noise of {share:.0%}"] = _judge(run, seen, few, noise=share)
+    for title, changes in SHIFTS.get(run.name, {}).items():
+        other = solve_samples(plan_again(card, **changes), card.split.samples("test")[:count])
+        others[title] = other
+        sets[title] = _judge(run, seen, other.test)
+    if run.name in _OTHER:
+        sets["another equation"] = _judge(run, seen, _foreign(run, data, count).test)
+    median = float(np.median(sets["test"][1]))
+    distance, error = (np.concatenate([pair[i] for pair in sets.values()]) for i in (0, 1))
+    table = {
+        title: {
+            "alarms": float((pair[0] > 1).mean()),
+            "error": float(np.median(np.nan_to_num(pair[1], nan=np.inf)) / median),
+        }
+        for title, pair in sets.items()
+    }
+    return {"auc": area(distance, ~(error <= _BAD * median)), "sets": table}, others
+
+
+def _judge(run: Run, seen: Seen, part: Part, noise: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """How unlike the training data starts are, and the errors of their rollouts: (n,) each."""
+    given, future = part.begin(range(len(part)), run.model.history)
+    if noise:
+        draw = torch.Generator().manual_seed(0)
+        spread = run.model.input_std.view(-1, *[1] * part.data.grid.dims)
+        more = torch.randn(given.history.shape, generator=draw)
+        given = replace(given, history=given.history + noise * spread * more)
+    predicted = run.predict(given, future.shape[1])
+    low, high = seen.bounds(0.0)
+    flat = predicted.double().movedim(2, 1).flatten(2)
+    beyond = torch.maximum(low - flat.amin(2), flat.amax(2) - high) / (high - low)
+    beyond = beyond.amax(1).nan_to_num(nan=1e9)
+    # A rollout that leaves the range of training alarms too.
+    left = torch.where(beyond > 0, 1 + 10 * beyond, 0.0)
+    distance = torch.maximum(seen.distance(given, run.model), left)
+    errors = nrmse(predicted, future).flatten(1).mean(1)
+    return distance.numpy(), errors.double().numpy()
+
+
+def _foreign(run: Run, data: Dataset, count: int) -> Dataset:
+    """Another problem's test frames with the mean and the spread of this one's fields."""
+    other = PRETRAINED[_OTHER[run.name]].test_data(count)
+    frames = other.read(range(count))[:, :, [0] * data.channels]
+    frames = frames[:, : data.frames]
+    over = (1, 1, -1, *[1] * data.grid.dims)
+    centre = frames.mean((0, 1, *range(3, frames.dim()))).view(over)
+    size = frames.std((0, 1, *range(3, frames.dim()))).view(over)
+    mean, std = (u.view(over) for u in (run.model.input_mean, run.model.input_std))
+    moved = (frames - centre) / size * std + mean
+    split = Split.of("another equation", test=range(count))
+    card = data.card.changed(samples=count, frames=moved.shape[1], split=split)
+    return Dataset(card, ArrayFrames(moved.numpy()))
+
+
+def area(score: np.ndarray, bad: np.ndarray) -> float | None:
+    """The area under the curve: how often a bad one scores above a good one, ties as halves."""
+    high, low = score[bad], score[~bad]
+    if not len(high) or not len(low):
+        return None
+    above = (high[:, None] > low[None]).mean() + 0.5 * (high[:, None] == low[None]).mean()
+    return float(above)
+
+
+def _spots(run: Run, data: Dataset, others: dict[str, Dataset], count: int) -> list[dict[str, Any]]:
+    """Spot checks of the test part and of shifted sets beside the true errors."""
+    rows = []
+    sets = {"test": (run.with_data(data), data.test)}
+    same = {title: other for title, other in others.items() if other.grid == data.grid}
+    sets |= {title: (run.with_data(other), other.test) for title, other in same.items()}
+    for title, (own, part) in sets.items():
+        for sample in range(min(count if title == "test" else 4, len(part))):
+            given, future = part.begin([sample], run.model.history)
+            predicted = own.predict(given, future.shape[1])
+            if not predicted.isfinite().all():
+                continue
+            check = spot_check(own, sample, predicted[0], part=part)
+            errors = nrmse(predicted, future)[0].mean(1)
+            seconds = _seconds_of_a_solution(own, part, sample)
+            rows.append(
+                {
+                    "set": title,
+                    "true": float(errors.mean()),
+                    "estimate": check.estimate,
+                    "true_there": float(errors[: check.lead].mean()),
+                    "found": float(np.mean(check.found)),
+                    "lead": check.lead,
+                    "steps": check.steps,
+                    "cost": check.cost,
+                    "cost_seconds": check.seconds / seconds,
+                }
+            )
+    return rows
+
+
+def _seconds_of_a_solution(run: Run, part: Part, sample: int) -> float:
+    truth = find_truth(run, part[sample : sample + 1], part.data.task(run.model.history), 1)
+    assert truth is not None
+    began = time.process_time()
+    truth.solve(0, truth.full, {})
+    return time.process_time() - began
+
+
+def _summary(found: dict[str, Any]) -> dict[str, Any]:
+    spots = found["spots"]
+    return {
+        "held at 90 %": found["coverage"]["held"][2],
+        "far": found["coverage_far"]["held"][2],
+        "auc": found["guards"]["auc"],
+        "false alarms": found["guards"]["sets"]["test"]["alarms"],
+        "spots within 1.5": _within(spots, "estimate", "true"),
+        "there": _within(spots, "found", "true_there"),
+    }
+
+
+def _within(spots: list[dict[str, Any]], guess: str, true: str, factor: float = 1.5) -> float:
+    close = [1 / factor <= row[guess] / row[true] <= factor for row in spots if row[guess]]
+    return float(np.mean(close)) if close else math.nan
+
+
+def _rounded(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _rounded(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_rounded(value) for value in content]
+    return float(f"{content:.4g}") if isinstance(content, float) else content
+
+
+def _write_tables(kept: dict[str, Any]) -> None:
+    """Put the measured tables between the marks of the page."""
+    if not PAGE.is_file():
+        return
+    text = PAGE.read_text(encoding="utf-8")
+    for name, rows in _tables(kept).items():
+        begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+        before, after = text.split(begin)[0], text.split(end)[1]
+        text = before + begin + "\n".join(rows) + end + after
+    write_whole(PAGE, text.encode())
+
+
+def _tables(kept: dict[str, Any]) -> dict[str, list[str]]:
+    bands = ["| model | 50 % | 80 % | 90 % | 95 % | 90 % at five times | width ÷ mean error |"]
+    guards = ["| model | area under the curve | false alarms | sets: alarms (error in medians) |"]
+    spots = [
+        "| model | steps checked | cost | of CPU time | error there within 1.5 "
+        "| whole error within 1.5: test, shifted |"
+    ]
+    tables = {"bands": bands, "guards": guards, "spots": spots}
+    for rows in tables.values():
+        rows.append("|" + " --- |" * (rows[0].count("|") - 1))
+    for name, found in kept.items():
+        near, far = found["coverage"], found["coverage_far"]
+        held = " | ".join(f"{100 * share:.1f}" for share in near["held"])
+        width = near["width"][2] / near["mean_error"]
+        bands.append(f"| {name} | {held} | {100 * far['held'][2]:.1f} | {width:.1f} |")
+        sets = found["guards"]["sets"]
+        said = ", ".join(
+            f"{title} {100 * row['alarms']:.0f} % ({row['error']:.2g})"
+            for title, row in sets.items()
+            if title != "test"
+        )
+        alarms, auc = sets["test"]["alarms"], found["guards"]["auc"]
+        guards.append(f"| {name} | {auc:.3f} | {100 * alarms:.1f} % | {said} |")
+        rows = found["spots"]
+        inside = [row for row in rows if row["set"] == "test"]
+        outside = [row for row in rows if row["set"] != "test"]
+        lead, cost = rows[0]["lead"], np.median([row["cost"] for row in rows])
+        spent = np.median([row["cost_seconds"] for row in rows])
+        there = _within(rows, "found", "true_there")
+        whole = [_within(part, "estimate", "true") for part in (inside, outside)]
+        shares = ", ".join(f"{share:.0%}" for share in whole)
+        spots.append(
+            f"| {name} | {lead} of {rows[0]['steps']} | {cost:.1%} | {spent:.1%} | {there:.0%} "
+            f"| {shares} |"
+        )
+    return tables

@@ -51,6 +51,7 @@ _HOME = {
     "report": "report",
     "rollout": "training.run",
     "save": "model.store",
+    "spot_check": "evaluation.spot",
     "update": "inference.rollout",
 }
 

@@ -26,6 +26,7 @@ def rollout(
     movie: Path | None = None,
     interval: float | None = None,
     strict: bool = False,
+    check: float | None = None,
     mesh: str | None = None,
     device: str = "cpu",
     engine: str | None = None,
@@ -55,6 +56,9 @@ def rollout(
         interval: A share such as 0.9: also write the band that holds so many cells of trajectories
             like the validation ones, as OUT-lower and OUT-upper.
         strict: Refuse what is unlike the training data instead of warning of it.
+        check: A share such as 0.05: solve the first steps or some places with the equation's own
+            solver for so much of the cost of a full solution, and say how far off the rollout is.
+            Where there is no solver, frames that are known already are held out.
         mesh: Processes along each axis, such as 2x2; chosen if not given.
         device: `cpu`, or `cuda` for one device a process.
         engine: `torch`, or `c` for compiled code; the faster one for long rollouts, if not given.
@@ -69,8 +73,8 @@ def rollout(
     if movie is not None and movie.suffix != ".gif":
         raise ValueError(f"a movie of a rollout should end in .gif, got '{movie.name}'.")
     keep_freed_memory()
-    model, start, length = _model_and_start(run, history, data, options, sample)
-    model = model.to(_device(device))
+    found, source, start, length = _run_and_start(run, history, data, options, sample)
+    model = found.model.to(_device(device))
     steps = length if steps is None else steps
     if steps is None:
         raise ValueError("--history does not say how far to go: add --steps.")
@@ -81,6 +85,11 @@ def rollout(
         )
     if interval is not None and out is None:
         raise ValueError("--interval writes lower and upper fields beside --out: add --out.")
+    if check is not None and (every > 1 or region is not None or (ranks > 1 and out is None)):
+        raise ValueError(
+            "--check compares every frame of the whole domain: leave --every and --region out, "
+            "and with several processes add --out."
+        )
     if ranks == 1 and mesh is not None:
         raise ValueError("--mesh is for several processes: start them with torchrun.")
     cut: dict[str, Any] = {"tile": tile, "region": _region(region), "mesh": _mesh(mesh)}
@@ -102,8 +111,12 @@ def rollout(
     size = tuple(frames.shape)
     _write_movie(frames, movie, model.grid.dims)
     halo = {"halo_share": done.halo_share} if done.block else {}
+    checked = None
+    if check is not None:
+        checked = _check(found, source, history, sample, frames, check)
     if json:
         facts = {"shape": size, "seconds": done.seconds, **halo, "plan": plan[1:]}
+        facts |= {} if checked is None else {"check": vars(checked)}
         say_json({**facts, "out": out, "movie": movie})
         return
     waiting = f", {done.halo_share:.1%} of it waiting for halos" if halo else ""
@@ -114,6 +127,20 @@ def rollout(
     for path in (out, *bands, movie):
         if path is not None:
             say(f"  {path}: {path.stat().st_size / 1e6:.1f} MB")
+    if checked is not None:
+        say(str(checked))
+
+
+def _check(
+    found: Any, source: Any, history: str | None, sample: int, frames: Any, share: float
+) -> Any:
+    """How far off the rollout is, by the equation's solver or by frames that are known."""
+    from fino.evaluation.spot import hold_out, spot_check
+    from fino.inference.store import as_array
+
+    if history is not None:
+        return hold_out(found, as_array(history), share)
+    return spot_check(found, sample, frames, share=share, part=source.test)
 
 
 def _write_movie(frames: Any, movie: Path | None, dims: int) -> None:
@@ -166,16 +193,16 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _model_and_start(
+def _run_and_start(
     run: Path, history: str | None, data: Path | None, options: FileOptions | None, sample: int
-) -> tuple[Any, Any, int | None]:
-    """The model, what it starts from, and how many frames the data have after that."""
+) -> tuple[Any, Any, Any, int | None]:
+    """The run, its data, what it starts from, and how many frames the data have after that."""
     from fino.data.dataset import Sample
     from fino.training.run import find_run
 
     found = find_run(run)
     if history is not None:
-        return found.model, history, None
+        return found, None, history, None
     if data is None and not found.has_data:
         raise ValueError(
             f"{run} is a model, not a run: say where to start with --history or --data."
@@ -183,7 +210,7 @@ def _model_and_start(
     other = data if data is None else found.with_data(data, **options_of(options)).data
     source = other or found.test_data(sample + 1)
     given, future = source.test.begin([sample], found.model.history)
-    return found.model, Sample(given, future[0], sample), future.shape[1]
+    return found, source, Sample(given, future[0], sample), future.shape[1]
 
 
 def _device(name: str) -> str:

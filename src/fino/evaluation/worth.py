@@ -37,7 +37,7 @@ from fino.metrics import METRICS
 from fino.pde import PROBLEMS, Problem
 from fino.training.run import Run
 
-__all__ = ["Solved", "Worth", "measure_worth"]
+__all__ = ["Solved", "Truth", "Worth", "find_truth", "measure_worth"]
 
 Array = np.ndarray
 
@@ -140,7 +140,7 @@ def measure_worth(
     weight = next(run.model.parameters(), None) if isinstance(run.model, torch.nn.Module) else None
     if weight is not None and weight.device.type != "cpu":
         return None
-    truth = _find_truth(run, part, task, samples)
+    truth = find_truth(run, part, task, samples)
     if truth is None:
         return None
     given, future = part.begin(range(samples), task.shown)
@@ -206,7 +206,7 @@ def _between(pair: Sequence[Solved], target: float) -> float:
 
 
 @dataclass
-class _Truth:
+class Truth:
     """The true states at the last frame that is shown, on the grid that the data were solved on.
 
     Each has its own problem where parameters differ; `numbers` are those of the samples.
@@ -241,6 +241,21 @@ class _Truth:
         began = time.process_time()
         solved = problem.solve(grid, start, times, forcing=drive)[0]
         return solved, (time.process_time() - began) / batch
+
+    def solve_window(self, window: Sequence[tuple[int, int]], frames: int) -> Array:
+        """The first trajectory on a part of its own grid, which may wrap: (t, c, *window).
+
+        Beyond the window's edges the solver sees its boundary instead of the rest of the domain.
+        """
+        problem, times, state, extent = self.problems[0], self.times[:frames], self.states[0], []
+        axes = zip(window, self.full.extent, self.full.points, strict=True)
+        for axis, ((start, stop), (low, high), n) in enumerate(axes, start=1):
+            state = np.take(state, np.arange(start, stop) % n, axis=axis)
+            step = (high - low) / n
+            extent.append((low + start * step, low + stop * step))
+        grid = Grid(state.shape[1:], tuple(extent), self.full.boundary, self.full.offset)
+        drive = problem.draw_forcing(grid, times, self.seed, [self.numbers[0]])
+        return problem.solve(grid, state[None], times, forcing=drive)[0]
 
     def _picked(self, u: Array) -> Array:
         cells: tuple[Any, ...] = (..., *(slice(None, None, s) for s in self.strides))
@@ -278,7 +293,7 @@ class _Truth:
             yield interpolate(frames, grid, self.target, count)
 
 
-def _find_truth(run: Run, part: Part, task: Task, samples: int) -> _Truth | None:
+def find_truth(run: Run, part: Part, task: Task, samples: int) -> Truth | None:
     data, card = part.data, part.data.card
     if card.name not in PROBLEMS or card.seed is None:
         return None
@@ -294,10 +309,10 @@ def _find_truth(run: Run, part: Part, task: Task, samples: int) -> _Truth | None
     kept = run.data_card.split if run.is_shipped else None
     known = [list(map(int, np.asarray(data.samples)[rows]))]
     # Test data of a shipped model are solved again without the others, and numbered anew.
-    if kept is not None and len(kept.samples("test")) >= samples:
-        known.append(list(kept.samples("test")[:samples]))
+    if kept is not None and len(kept.samples("test")) > max(rows):
+        known.append([kept.samples("test")[row] for row in rows])
     for numbers in known:
-        truth = _Truth(
+        truth = Truth(
             problems=[problem.changed(**theta) for theta in thetas],
             numbers=numbers,
             states=[],
@@ -317,7 +332,7 @@ def _find_truth(run: Run, part: Part, task: Task, samples: int) -> _Truth | None
     return None
 
 
-def _draw_states(truth: _Truth, before: Array, first: Array) -> bool:
+def _draw_states(truth: Truth, before: Array, first: Array) -> bool:
     """Solve again up to the last shown frame; False if the starts are not those of the data."""
     span = before if len(before) > 1 else truth.times[:2]
     for problem, number, frame in zip(truth.problems, truth.numbers, first, strict=True):
@@ -340,7 +355,7 @@ class _Race:
     """Model and solvers on the same trajectories, in turn."""
 
     run: Run
-    truth: _Truth
+    truth: Truth
     given: Given
     future: torch.Tensor
     engine: str = "torch"

@@ -167,7 +167,7 @@ def choose_engine(
 
 def _is_plain(model: Any) -> bool:
     """Whether it is a trained model that C computes alike: float32 on the CPU."""
-    if not isinstance(model, Emulator):
+    if not isinstance(model, Emulator) or model.members > 1:
         return False
     weight = next(model.network.parameters())
     return weight.dtype == torch.float32 and weight.device.type == "cpu"

@@ -359,6 +359,11 @@ def describe(model: Any) -> Program:
             f"a model with {what} is not exported yet. Build it with predict='stencil' or "
             f"'increment', and without strides."
         )
+    if model.members > 1:
+        raise ValueError(
+            f"an ensemble of {model.members} members is not exported yet. Use torch, or train one "
+            f"member."
+        )
     tape = _Tape()
     with torch.no_grad():
         _trace_network(tape, network)

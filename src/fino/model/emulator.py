@@ -13,7 +13,7 @@ them, never coordinates of its own, or it would believe to be the whole domain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -163,11 +163,38 @@ class Emulator(nn.Module):
             )
         return self._positions[space]
 
+    @property
+    def members(self) -> int:
+        """Networks that it is the mean of."""
+        return int(getattr(self.network.settings, "members", 1))
+
     def forward(self, given: Given | Trajectory) -> Field:
-        """The next frame: (b, K, c, *space) → (b, c, *space)."""
+        """The next frame: (b, K, c, *space) → (b, c, *space); of several members the mean."""
         given = self.conditioning.with_dt(Given.of(given))
-        if given.pace > 1:
-            return self._jump(given)
+        return self._jump(given) if given.pace > 1 else self._step(given, self.network)[0]
+
+    def with_members(self, members: int) -> Emulator:
+        """An untrained ensemble of such networks, with the same scaling, prior and settings."""
+        network: Any = self.network
+        shape = network.settings.model_dump()
+        if "members" not in shape:
+            raise ValueError(f"{self.settings.model} has no members. Use fino, or train several.")
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.settings.seed)
+            network = type(network)(**{**shape, "members": members})
+        other = Emulator(network, self.settings, self.grid)
+        own = {k: v for k, v in self.state_dict().items() if not k.startswith("network.")}
+        other.load_state_dict(own, strict=False)
+        return other
+
+    def each(self, given: Given | Trajectory) -> list[Field]:
+        """The next frame as every member has it."""
+        network: Any = self.network
+        given = self.conditioning.with_dt(Given.of(given))
+        return self._step(given, network.each if self.members > 1 else network)
+
+    def _step(self, given: Given, network: Callable[..., Field | list[Field]]) -> list[Field]:
+        """The prior and what a network makes of what is given, one frame for each answer."""
         if given.positions is None:
             self.check(given.history)
             self.conditioning.check(given)
@@ -180,11 +207,12 @@ class Emulator(nn.Module):
         beside = self.conditioning.channels(given, self.conditioning.theta(given))
         x = assemble(scaled, given.positions, beside)
         theta = self.modulation(given)
-        residual = self.network(x) if theta is None else self.network(x, theta)
+        answers = network(x) if theta is None else network(x, theta)
         mean, std = self.residual_scale(given)
-        residual = torch.addcmul(mean, residual, std)
-        frame = self.prior(given, self.conditioning.unit(given)) + residual
-        return frame if given.mask is None else frame * given.mask
+        prior = self.prior(given, self.conditioning.unit(given))
+        several = answers if isinstance(answers, list) else [answers]
+        frames = [prior + torch.addcmul(mean, residual, std) for residual in several]
+        return frames if given.mask is None else [frame * given.mask for frame in frames]
 
     def modulation(self, given: Given) -> Tensor | None:
         """What FiLM is given: scaled scalars, and the phase of a moving frame; None without."""

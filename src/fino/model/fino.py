@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field as Setting
 from pydantic import ValidationInfo, field_validator, model_validator
 from torch import Tensor, nn
 
@@ -244,6 +245,9 @@ class EncoderDecoder(nn.Module):
         )
         pointwise = (0,) * settings.dims
         self.head = Convolution(exits[0], settings.outputs, pointwise, settings.boundaries)
+        self.others = nn.ModuleList(
+            _Branch(self, block, entries[-1], coarsest, exits) for _ in range(settings.members - 1)
+        )
         self.pool = Pool(settings.dims)
         self.upsample = Upsample(settings.upsample, settings.boundaries)
         self.embed = _embedding(settings.parameters) if settings.parameters else None
@@ -259,7 +263,15 @@ class EncoderDecoder(nn.Module):
         return reach
 
     def forward(self, x: Field, theta: Tensor | None = None) -> Field:
-        """(b, inputs, *space), and parameters (b, p) where the network takes them."""
+        """(b, inputs, *space), and parameters (b, p) where the network takes them.
+
+        Of several members the mean.
+        """
+        answers = self.each(x, theta)
+        return answers[0] if len(answers) == 1 else torch.stack(answers).mean(0)
+
+    def each(self, x: Field, theta: Tensor | None = None) -> list[Field]:
+        """The answers of all members, which share all stacks before the last one."""
         check_field(x, self.settings, self.title)
         check_halving(x, self.settings.levels)
         if self.embed is not None and theta is not None:
@@ -270,10 +282,38 @@ class EncoderDecoder(nn.Module):
             x = blocks(x, theta)
             skips.append(x)
             x = self.pool(x)
-        z = self.bottleneck(x, theta)
-        for blocks, skip in zip(reversed(self.decoder), reversed(skips), strict=True):
-            z = blocks(self.upsample(z) + skip, theta)
-        return self.head(z)
+        more = () if theta is None else (theta,)
+        if len(self.decoder):
+            x = self.bottleneck(x, theta)
+            *coarse, last = reversed(self.decoder)
+            for blocks, skip in zip(coarse, reversed(skips[1:]), strict=True):
+                x = blocks(self.upsample(x) + skip, theta)
+            x = self.upsample(x) + skips[0]
+        else:
+            *shared, last = self.bottleneck
+            for block in shared:
+                x = block(x, *more)
+        branches: list[Any] = [*self.others]
+        ends = [(last, self.head), *((branch.last, branch.head) for branch in branches)]
+        return [head(end(x, *more)) for end, head in ends]
+
+
+class _Branch(nn.Module):
+    """What a member has of its own: the last stack, or block where there is one stack, and head."""
+
+    def __init__(
+        self, trunk: EncoderDecoder, block: Block, entry: int, width: int, exits: Sequence[int]
+    ) -> None:
+        super().__init__()
+        settings: Any = trunk.settings
+        if len(trunk.decoder):
+            fine, depth = settings.widths[0], settings.stack_depths[0]
+            self.last: nn.Module = FinoBlockStack(fine, fine, exits[0], depth, settings, block)
+        else:
+            inputs = width if settings.stack_depths[-1] > 1 else entry
+            self.last = block(inputs, width, exits[-1], settings)
+        head = trunk.head
+        self.head = Convolution(exits[0], settings.outputs, head.radius, settings.boundaries)
 
 
 def _embedding(parameters: int) -> nn.Module:
@@ -337,6 +377,7 @@ class EncoderDecoderSettings(NetworkSettings):
     activation   φ at the end of a block; the paper has ReLU, GELU did better with levels
     upsample     `nearest`, or `linear` with the boundary's own ghost cells
     parameters   scalars θ that modulate FINO's blocks; 0 for none
+    members      networks of an ensemble, which share all stacks but the last; 1, or 3
     """
 
     width: int = 32
@@ -347,6 +388,7 @@ class EncoderDecoderSettings(NetworkSettings):
     activation: Activation = "relu"
     upsample: Literal["nearest", "linear"] = "nearest"
     parameters: int = 0
+    members: int = Setting(1, ge=1)
 
     @field_validator("levels", "gate_radius", "fuse_radius", "parameters", check_fields=False)
     @classmethod

@@ -26,13 +26,22 @@ from safetensors.torch import save as bytes_from_tensors
 import fino
 from fino.data.dataset import Dataset
 from fino.data.store import save as save_data
-from fino.durable import read_bytes, restore_folder, wait_for_folder, write_folder
+from fino.durable import read_bytes, restore_folder, wait_for_folder, write_folder, write_whole
 from fino.grid import Grid
 from fino.model import MODELS
 from fino.model.cost import count_weights
 from fino.model.emulator import Emulator, EmulatorSettings
 
-__all__ = ["check_finite", "is_there", "load", "model_hash", "read_tensors", "repair", "save"]
+__all__ = [
+    "check_finite",
+    "is_there",
+    "load",
+    "model_hash",
+    "read_tensors",
+    "repair",
+    "save",
+    "save_trust",
+]
 
 FORMAT = "fino-model"
 VERSION = 2
@@ -74,9 +83,18 @@ def save(model: Emulator | Dataset, folder: str | Path, *, overwrite: bool = Fal
     }
     files = {WEIGHTS: weights, CONFIG: _config_bytes(config)}
     if model.trust is not None:
-        trust = {"format": "fino-trust", "weights_sha256": config["weights_sha256"], **model.trust}
-        files[TRUST] = _config_bytes(trust)
+        files[TRUST] = _trust_bytes(model.trust, config)
     return write_folder(folder, files, overwrite=overwrite, without=[TRUST])
+
+
+def save_trust(trust: dict[str, Any], folder: str | Path) -> None:
+    """Put what was measured about a saved model beside its weights, which stay as they are."""
+    write_whole(Path(folder) / TRUST, _trust_bytes(trust, _read_config(Path(folder) / CONFIG)))
+
+
+def _trust_bytes(trust: dict[str, Any], config: dict[str, Any]) -> bytes:
+    facts = {"format": "fino-trust", "weights_sha256": config["weights_sha256"]}
+    return _config_bytes({**facts, **trust})
 
 
 def load(folder: str | Path) -> Emulator:

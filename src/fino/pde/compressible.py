@@ -27,7 +27,7 @@ from fino.pde.initial import (
     draw_waves,
     log_uniform,
 )
-from fino.pde.problem import Array, Duration, Frames, Initial, Points, Problem
+from fino.pde.problem import Array, Duration, Frames, Initial, Points, Problem, diffused
 from fino.pde.threefry import split, uniform
 from fino.streams import numpy_stream
 
@@ -119,6 +119,13 @@ class Compressible(Problem):
         density, pressure, velocity = np.moveaxis(np.asarray(frame, dtype=np.float64), 1, 0)
         energy = pressure / (self.gamma - 1) + 0.5 * density * velocity**2
         return np.stack([density, density * velocity, energy], axis=1)
+
+    def reach(self, time: float, frames: Array) -> float:
+        """The fastest |v| + c of the frames, and a little for what lies between them."""
+        density, pressure, velocity = np.moveaxis(frames, 1, 0)
+        sound = np.sqrt(self.gamma * np.maximum(pressure, 0) / np.maximum(density, 1e-6))
+        diffusion = diffused(4 * self.eta / 3 + self.zeta, time)
+        return 1.1 * float((np.abs(velocity) + sound).max()) * time + diffusion
 
     @property
     def solver(self) -> str:

@@ -17,7 +17,16 @@ from pydantic import Field
 
 from fino.grid import Grid
 from fino.pde.initial import check_released
-from fino.pde.problem import Array, Duration, Frames, Initial, Points, Problem, check_boundary
+from fino.pde.problem import (
+    Array,
+    Duration,
+    Frames,
+    Initial,
+    Points,
+    Problem,
+    check_boundary,
+    diffused,
+)
 from fino.streams import numpy_stream
 
 __all__ = ["FitzHughNagumo"]
@@ -87,6 +96,9 @@ class FitzHughNagumo(Problem):
             fastest = decay + 3 * np.abs(state).max() ** 2
             evolve(state, times, spread, self.k, fastest, self.tolerance, far, saved)
         return frames
+
+    def reach(self, time: float, frames: Array) -> float:
+        return diffused(max(self.diffusion_u, self.diffusion_v), time)
 
     @property
     def solver(self) -> str:

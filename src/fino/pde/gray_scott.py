@@ -24,6 +24,7 @@ from fino.pde.problem import (
     Points,
     Problem,
     check_boundary,
+    diffused,
     steps_between,
 )
 from fino.settings import did_you_mean
@@ -132,6 +133,9 @@ class GrayScott(Problem):
         square = along + (2 * np.pi * np.fft.rfftfreq(cells, dx)) ** 2
         a = -self.diffusion_a * square - self.feed
         return np.stack([a, -self.diffusion_b * square - (self.feed + self.kill)])
+
+    def reach(self, time: float, frames: Array) -> float:
+        return diffused(max(self.diffusion_a, self.diffusion_b), time)
 
     @property
     def solver(self) -> str:

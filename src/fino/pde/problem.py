@@ -35,6 +35,7 @@ __all__ = [
     "Progress",
     "check_boundary",
     "cores",
+    "diffused",
     "on_all_cores",
     "steps_between",
 ]
@@ -234,6 +235,13 @@ class Problem(Settings):
         """The fastest wave in length per time; None where there is none, or it is not known."""
         return None
 
+    def reach(self, time: float, frames: Array) -> float:
+        """How far the state is felt after a time: a length, inf where it is not known.
+
+        `frames` (t, c, *space) are saved ones on the way, for waves whose speed they say.
+        """
+        return math.inf if self.speed is None else self.speed * time
+
     @property
     @abstractmethod
     def solver(self) -> str:
@@ -243,6 +251,11 @@ class Problem(Settings):
     def flaws(self) -> tuple[str, ...]:
         """What a user of the data should know."""
         return ()
+
+
+def diffused(diffusion: float, time: float) -> float:
+    """How far diffusion is felt: where erfc(r / 2√(Dt)) has fallen below a thousandth."""
+    return 5 * math.sqrt(diffusion * time)
 
 
 def check_boundary(grid: Grid, boundary: str, need: str) -> None:

@@ -15,7 +15,7 @@ from fino.data.dataset import Dataset
 from fino.durable import check_no_link, clear_leftovers, hold_alone, write_json
 from fino.machine import keep_freed_memory, threads
 from fino.model.emulator import Emulator
-from fino.model.store import load, repair, save
+from fino.model.store import load, repair, save, save_trust
 from fino.training.checkpoint import STATE, has_checkpoint, read_checkpoint, write_checkpoint
 from fino.training.choices import check_machine, choose_settings
 from fino.training.journal import Journal
@@ -46,6 +46,7 @@ def fit(
     minutes: float | None = None,
     out: str | Path | None = None,
     *,
+    members: int | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Run:
@@ -55,9 +56,14 @@ def fit(
     otherwise.  `out` is the run's folder; a new one under runs/ if not given.  `progress` is
     called after every step with what happened.  `settings` are those of TrainingSettings.
 
-    The model given is trained in place; `run.model` has the best weights, and `run.data` are the
-    data given, so that fino.evaluate(run) and fino.report(run) read nothing again.
+    With `members`, such as 3, an ensemble of so many networks is trained in its place, each on its
+    own error; they share all stacks but the last, and the model is their mean.
+
+    The model given is trained in place otherwise; `run.model` has the best weights, and `run.data`
+    are the data given, so that fino.evaluate(run) and fino.report(run) read nothing again.
     """
+    if members is not None:
+        model = model.with_members(members)
     chosen = choose_settings(TrainingSettings(minutes=minutes, **settings), model, data)
     name = f"{data.card.name}-{model.settings.model}"
     folder = Path(out) if out is not None else _free_folder(name)
@@ -144,7 +150,7 @@ def calibrate(
     run.model.trust = measure_trust(run.model, run.data, progress=progress)
     if run.folder is not None:
         is_run = run.results_folder is not None
-        save(run.model, run.folder / "model" if is_run else run.folder, overwrite=True)
+        save_trust(run.model.trust, run.folder / "model" if is_run else run.folder)
     return run
 
 
@@ -186,7 +192,7 @@ def _run(
     write_checkpoint(state, folder / "last")
     best = _keep_best(state, folder)
     best.trust = measure_trust(best, data)
-    save(best, folder / "model", overwrite=True)
+    save_trust(best.trust, folder / "model")
     journal.close()
     return Run(folder, model=best, data=data)
 

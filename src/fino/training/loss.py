@@ -74,10 +74,13 @@ class Unroll(nn.Module):
         spread = self._spread(self.emulator.conditioning.with_dt(given))
         losses = [
             measure(_inside(_masked(frame - future[:, t], given), inner), spread)
-            for t, frame in self._unroll(given, future.shape[1])
+            for t, each in self._unroll(given, future.shape[1])
+            for frame in each
         ]
         total = torch.stack(losses).sum()
-        return total if self.settings.loss == "paper" else total / len(losses)
+        # Members of an ensemble are trained each on its own error, from the mean of all.
+        members = self.emulator.members
+        return total / members if self.settings.loss == "paper" else total / len(losses)
 
     def _spread(self, given: Given) -> Tensor:
         """The unit of error for each channel: (c, 1, …), or (b, c, 1, …) where steps differ.
@@ -93,28 +96,29 @@ class Unroll(nn.Module):
         common = (residual / fields).square().mean(dim=channel, keepdim=True).sqrt()
         return fields * torch.where(common > 0, common, 1.0)
 
-    def _unroll(self, given: Given, horizon: int) -> Iterator[tuple[int, Field]]:
-        """The frames that count, with their place in the horizon."""
+    def _unroll(self, given: Given, horizon: int) -> Iterator[tuple[int, list[Field]]]:
+        """The frames that count, as every member has them, with their place in the horizon."""
         mode, truncate = self.settings.gradient, self.settings.truncate
         first = max(0, horizon - truncate) if mode == "pushforward" else 0
         for t in range(horizon):
             with torch.set_grad_enabled(t >= first and torch.is_grad_enabled()):
-                frame = self._next(given)
+                each = self._next(given)
             if t >= first:
-                yield t, frame
-            given = given.step(frame)
+                yield t, each
+            given = given.step(each[0] if len(each) == 1 else torch.stack(each).mean(0))
             if mode == "truncated" and (t + 1) % truncate == 0:
                 given = given.detach()
 
-    def _next(self, given: Given) -> Field:
+    def _next(self, given: Given) -> list[Field]:
+        def step(history: Trajectory) -> list[Field]:
+            now = replace(given, history=history)
+            return self.emulator.each(now) if self.emulator.members > 1 else [self.step(now)]
+
         if self.settings.recompute and torch.is_grad_enabled():
             # A checkpoint follows the gradients of tensors that it is handed by name.
-            return checkpoint(
-                lambda history: self.step(replace(given, history=history)),
-                given.history,
-                use_reentrant=False,
-            )
-        return self.step(given)
+            found: list[Field] = checkpoint(step, given.history, use_reentrant=False)
+            return found
+        return step(given.history)
 
 
 def _masked(error: Field, given: Given) -> Field:

@@ -68,6 +68,7 @@ class Bands:
     levels          the shares that the quantiles belong to
     quantiles       of |error| ÷ s: (lead, field, level)
     trajectories    how many they were calibrated on
+    typical         the rms of |error| ÷ s in a trajectory, the median of them: (lead, field)
     """
 
     activity: str
@@ -76,6 +77,7 @@ class Bands:
     levels: list[float]
     quantiles: list[list[list[float]]]
     trajectories: int
+    typical: list[list[float]]
 
     @classmethod
     def of(cls, model: Any, interval: float | None = None) -> Bands | None:
@@ -138,6 +140,12 @@ class Bands:
             growth = np.log2(np.maximum(found, 1e-30) / np.maximum(half, 1e-30))
             found = found * (lead / last) ** np.maximum(growth, 0.0)
         return torch.from_numpy(found)
+
+    def growth(self, steps: int) -> Tensor:
+        """How the error of a trajectory grew in validation, in units of s: (steps, field)."""
+        leads, table = range(1, steps + 1), np.array(self.typical)
+        rows = np.stack([self._at(table, min(lead, self.leads[-1])) for lead in leads])
+        return torch.from_numpy(rows).clamp_min(1e-30)
 
     def _at(self, table: np.ndarray, lead: float) -> np.ndarray:
         """A table (lead, field) between the steps that were calibrated: (field,)."""
@@ -240,14 +248,15 @@ class _Errors:
         """The quantiles of the activity that makes the bands narrowest."""
         tried = [self._quantiles(name) for name in _ACTIVITIES]
         name = _ACTIVITIES[int(np.argmin([width for *_, width in tried]))]
-        usual, quantiles, _ = tried[_ACTIVITIES.index(name)]
+        usual, quantiles, typical, _ = tried[_ACTIVITIES.index(name)]
         leads = [int(lead) for lead in self.leads]
-        table, sizes = rounded(torch.tensor(quantiles)), rounded(torch.tensor(usual))
-        return Bands(name, sizes, leads, [*_KEPT], table, self.count)
+        tables = [rounded(torch.tensor(table)) for table in (usual, quantiles, typical)]
+        return Bands(name, tables[0], leads, [*_KEPT], tables[1], self.count, tables[2])
 
-    def _quantiles(self, name: str) -> tuple[list[Any], list[Any], float]:
-        """(lead, field) usual activity, (lead, field, level) quantiles, and the relative width."""
-        usual, quantiles, widths = [], [], []
+    def _quantiles(self, name: str) -> tuple[list[Any], list[Any], list[Any], float]:
+        """(lead, field) usual activity, (lead, field, level) quantiles, the typical error of a
+        trajectory (lead, field), and the relative width."""
+        usual, quantiles, each, widths = [], [], [], []
         for rows in self.found.values():
             error, *actives = (torch.cat(parts) for parts in zip(*rows, strict=True))
             place = _ACTIVITIES.index(name) - 1
@@ -261,11 +270,13 @@ class _Errors:
             kept = [[_quantile(ratio, level) for level in _KEPT] for ratio in ratios]
             usual.append(size.tolist())
             quantiles.append(kept)
+            squares = (error / scale).clamp_max(_FAR).square().nanmean(2)
+            each.append(squares.sqrt().median(0).values.tolist())
             middle = [row[_KEPT.index(0.9)] for row in kept]
             width = torch.tensor(middle) * scale.mean((0, 2))
             typical = error.nan_to_num(0.0, 0.0, 0.0).mean((0, 2)).clamp_min(1e-30)
             widths.append((width / typical).clamp(1e-30, _FAR))
-        return usual, quantiles, float(torch.stack(widths).log().mean())
+        return usual, quantiles, each, float(torch.stack(widths).log().mean())
 
 
 def _quantile(values: Tensor, level: float) -> float:

@@ -16,7 +16,7 @@ measured by a few numbers for each field:
 
 and the distance of these numbers z from the training part is that of Mahalanobis, which knows
 how they go together:  d² = (z − μ)ᵀ Σ⁻¹ (z − μ) / n.  A start is unlike the training data where
-d, or what the model missed in standard deviations, is larger than in all but three of a hundred
+d, or what the model missed in standard deviations, is larger than in all but three of two hundred
 trajectories of the validation part.
 
 And does the rollout stay where the training data are?  The least and the largest value of each
@@ -57,8 +57,8 @@ _ROUNDING = 1e-7
 _SHRINK = 1e-3
 #: Powers of ten by which what the model misses varies at the least.
 _NARROW = 0.05
-#: The share of the validation part that is like the training data.
-_ALIKE = 0.97
+#: The share of the validation part that is like the training data, by each of two measures.
+_ALIKE = 0.985
 #: The range of training is widened by this share of itself before anything is warned of, and by
 #: this factor before a rollout is stopped.
 _SLACK, _FAR = 0.05, 10.0

@@ -1,0 +1,307 @@
+"""Spot checks: how wrong one rollout is, found with the real solver for a few per cent of its cost.
+
+A place at a later time depends on its surroundings alone.  So the solver that made the data is
+run on a few crops of the domain, each with a margin as wide as anything moves until then, and what
+it finds in the middle is exact.  How far ahead and how much of the domain is solved follows from
+the share of the cost that may be spent:
+
+    cost = cells of the crops · steps ahead ÷ (all cells · all steps)
+
+Where everything is felt everywhere before one step is over, whole frames are solved for fewer
+steps, on coarser cells if one step on the data's own is already too dear.
+
+From the places to the domain the errors go by what the bands of the model follow,
+Σ e² / Σ s² · mean s², and from the steps that were checked to the others by how errors grew in
+validation.  Own data have no solver: there the last frames that are known are held out.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fino.data.dataset import Part
+from fino.data.generate import restrict
+from fino.evaluation.worth import Truth, find_truth
+from fino.given import Given
+from fino.grid import Grid
+from fino.inference.boxes import Box
+from fino.model.rollout import rollout
+from fino.streams import numpy_stream
+from fino.training.run import Run, find_run
+from fino.trust.bands import Bands
+
+__all__ = ["SpotCheck", "hold_out", "spot_check"]
+
+Array = np.ndarray
+
+#: The share of the domain that the middles of crops should cover, how many there are, and how many
+#: times farther than whole frames they should reach: errors lie unevenly, so few places say little.
+_COVER, _PLACES, _FARTHER = 0.05, (8, 4), 3
+#: Cells of the solver that are added to every margin, for what its scheme spreads.
+_SPARE = 24
+#: Of the steps that were checked, the last so many say how errors go on.
+_LAST = 3
+
+
+@dataclass(frozen=True)
+class SpotCheck:
+    """What a spot check found.
+
+    method      "solver" or "hold-out"
+    lead        steps ahead that were checked, of `steps`
+    found       the nRMSE of the domain at each of these steps, as the places have it
+    estimate    the nRMSE of the whole rollout; None for a model without calibrated bands
+    places      the cells that were checked, a box each
+    cover       the share of the domain that they are
+    cost        cells · steps that were solved, as a share of the whole rollout's
+    seconds     what that took; CPU-seconds
+    points      cells of the solver along each axis of the domain
+    """
+
+    method: str
+    lead: int
+    steps: int
+    found: list[float]
+    estimate: float | None
+    places: list[Box] = field(default_factory=list)
+    cover: float = 1.0
+    cost: float = 0.0
+    seconds: float = 0.0
+    points: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        mean = sum(self.found) / len(self.found)
+        ahead = f"{self.lead} of {self.steps} steps ahead"
+        rest = "" if self.estimate is None else f", about {self.estimate:.3g} over all"
+        if self.method == "hold-out":
+            return f"Held out: nRMSE {mean:.3g} on the last {self.lead} known frames{rest}."
+        number = f"{len(self.places)} place{'s' if len(self.places) > 1 else ''}"
+        where = f"in {number}, {self.cover:.0%} of the cells" if self.cover < 1 else "everywhere"
+        spent = f"{self.cost:.1%} of a full solution, {self.seconds:.2g} s"
+        return f"Spot check: nRMSE {mean:.3g} {where}, {ahead}{rest}. Solved: {spent}."
+
+
+def spot_check(
+    run: Any, sample: int, frames: Any = None, *, share: float = 0.05, part: Part | None = None
+) -> SpotCheck:
+    """Check a rollout from a test sample against the solver of its equation.
+
+    run       a run or the name of a shipped model; with `part`, also a model
+    sample    the number of the sample in the test part
+    frames    the rollout, (t, c, *space), every frame; computed here if not given
+    share     of the cost of a full solution that may be spent; 0.05 to begin with
+    part      the samples, if they are not the run's own test part
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"check should be a share of the cost such as 0.05, got {share}.")
+    run = find_run(run, part.data if part is not None else None)
+    part = run.test_data(sample + 1).test if part is None else part
+    task = part.data.task(getattr(run.model, "history", None))
+    truth = None if part.data.steady else find_truth(run, part[sample : sample + 1], task, 1)
+    given, future = part.begin([sample], getattr(run.model, "history", None))
+    if frames is None:
+        frames = run.predict(given, future.shape[1])[0]
+    predicted = torch.as_tensor(np.asarray(frames)).double()
+    if truth is None:
+        known = future[0, : len(predicted)].double()
+        return _compare(run, predicted, known, [], 0.0, part.data.grid, "hold-out")
+    crops = _choose(truth, predicted, share, Bands.of(run.model), part.data.card.dt)
+    return crops.check(run, predicted)
+
+
+def hold_out(run: Any, history: Any, share: float = 0.2) -> SpotCheck:
+    """Predict the last frames of a known history (k, c, *space) from those before, and compare.
+
+    `share` of the frames are held out, as far as the model has enough to start from.
+    """
+    run = find_run(run)
+    known = torch.as_tensor(np.asarray(history))
+    count = min(len(known) - run.model.history, max(1, round(share * len(known))))
+    if count < 1:
+        raise ValueError(
+            f"a hold-out needs more than the {run.model.history} frames that the model starts "
+            f"from, got {len(known)}. Give a longer history, or leave --check out."
+        )
+    predicted = rollout(run.model, Given(known[None, :-count].float()), count)[0]
+    held = known[-count:].double()
+    return _compare(run, predicted.double(), held, [], 0.0, run.model.grid, "hold-out")
+
+
+@dataclass(frozen=True)
+class _Crops:
+    """Boxes of data cells to solve, the margin around them in solver cells, and how far ahead."""
+
+    truth: Truth
+    grid: Grid
+    boxes: list[Box]
+    margin: int
+    lead: int
+    cost: float
+
+    def check(self, run: Run, predicted: Tensor) -> SpotCheck:
+        """Solve every crop, and compare with what was predicted: (t, c, *space)."""
+        target = self.truth.target
+        solved = torch.full((self.lead, *predicted.shape[1:]), torch.nan, dtype=torch.float64)
+        began = time.process_time()
+        for box in self.boxes:
+            frames = torch.from_numpy(self._solve(box))
+            cells = [torch.arange(a, b) % n for (a, b), n in zip(box, target.points, strict=True)]
+            place: Any = (slice(None), slice(None), *torch.meshgrid(*cells, indexing="ij"))
+            solved[place] = frames
+        spent = time.process_time() - began
+        return _compare(run, predicted, solved, self.boxes, spent, target, "solver", self)
+
+    def _solve(self, box: Box) -> Array:
+        """The true frames of a box of data cells: (lead, c, *box)."""
+        truth, steps = self.truth, self.lead + 1
+        if self.grid != truth.full:
+            frames, _ = truth.solve(0, self.grid, {}, steps)
+            return next(truth.read(frames, self.grid))[1:]
+        window = _window(truth, box, self.margin)
+        frames = truth.solve_window(window, steps)
+        inner: list[Any] = []
+        ratios = zip(box, window, truth.target.points, truth.full.points, strict=True)
+        for (a, b), (start, _), m, n in ratios:
+            ratio = -(-n // m)
+            inner.append(slice(a * ratio - start, min(b * ratio, n * (1 + b // m)) - start))
+        kept: list[Any] = [slice(None, None, s) for s in truth.strides]
+        core = restrict(frames[1:, :, *inner], truth.refine, truth.full.dims)
+        return core[:, :, *kept]
+
+
+def _choose(
+    truth: Truth, predicted: Tensor, share: float, bands: Bands | None, dt: float
+) -> _Crops:
+    """As far ahead as the cost allows, in crops that cover enough of the domain."""
+    steps, full, target = len(predicted), truth.full, truth.target
+    budget, known = share * steps, len(truth.times) - 1
+    for lead in range(min(steps, known), 0, -1):
+        if int(budget) < lead < _FARTHER * int(budget):
+            continue
+        felt = truth.problems[0].reach(lead * dt, predicted[:lead].numpy()) / min(full.spacing)
+        margin = math.ceil(min(felt, 2 * max(full.points))) + _SPARE
+        if lead <= budget:
+            return _Crops(truth, full, [_whole(target)], 0, lead, lead / steps)
+        for count in _PLACES:
+            side = _side(full, target, budget / lead / count, margin)
+            if side and count * side**full.dims >= _COVER * math.prod(target.points):
+                boxes = _places(truth, predicted[lead - 1], count, side, bands, lead)
+                cells = sum(_cells(_window(truth, box, margin)) for box in boxes)
+                cost = cells * lead / (math.prod(full.points) * steps)
+                return _Crops(truth, full, boxes, margin, lead, cost)
+    for fold in (2, 4, 8, 16):
+        lead = int(budget * fold ** (full.dims + 1))
+        if lead >= max(1, min(steps // 5, known)):
+            lead = min(lead, steps, known)
+            grid = truth.problems[0].grid_of([n // fold for n in full.points])
+            cost = lead / steps / fold ** (full.dims + 1)
+            return _Crops(truth, grid, [_whole(target)], 0, lead, cost)
+    raise ValueError(f"a check of {share:g} of the cost is too little for one step. Allow more.")
+
+
+def _whole(grid: Grid) -> Box:
+    return tuple((0, n) for n in grid.points)
+
+
+def _side(full: Grid, target: Grid, share: float, margin: int) -> int:
+    """Data cells along each axis of a crop whose window costs that share of the domain."""
+    room = (share * math.prod(full.points)) ** (1 / full.dims) - 2 * margin
+    side = int(room // -(-full.points[0] // target.points[0]))
+    return side if 0 < side < min(target.points) else 0
+
+
+def _cells(window: Box) -> int:
+    return math.prod(stop - start for start, stop in window)
+
+
+def _window(truth: Truth, box: Box, margin: int) -> Box:
+    """The solver's cells around a box of data cells; it ends at walls."""
+    window = []
+    axes = zip(box, truth.target.points, truth.full.points, truth.full.is_periodic, strict=True)
+    for (a, b), m, n, periodic in axes:
+        ratio = -(-n // m)
+        low, high = a * ratio - margin, b * ratio + margin
+        if periodic and high - low >= n:
+            low, high = a * ratio, a * ratio + n
+        window.append((low, high) if periodic else (max(low, 0), min(high, n)))
+    return tuple(window)
+
+
+def _places(
+    truth: Truth, frame: Tensor, count: int, side: int, bands: Bands | None, lead: int
+) -> list[Box]:
+    """Places that do not overlap: half of them where errors are likely, the others anywhere."""
+    target, draw = truth.target, numpy_stream(truth.seed, "spot check", truth.numbers[0])
+    likely = _likely(frame, bands, lead, target)
+    blocks = [n // side for n in target.points]
+    numbers = list(np.ndindex(*blocks))
+    weight = np.array(
+        [likely[tuple(slice(i * side, (i + 1) * side) for i in at)].mean() for at in numbers]
+    )
+    by_weight = weight / weight.sum() if weight.sum() > 0 else np.full(len(weight), 1 / len(weight))
+    chance = 0.5 * by_weight + 0.5 / len(numbers)
+    chosen = draw.choice(len(numbers), min(count, len(numbers)), replace=False, p=chance)
+    return [tuple((i * side, (i + 1) * side) for i in numbers[k]) for k in sorted(chosen)]
+
+
+def _likely(frame: Tensor, bands: Bands | None, lead: int, grid: Grid) -> Array:
+    """What the squares of errors follow in each cell: (*space)."""
+    if bands is None:
+        return np.ones(grid.points)
+    scale = bands.scale(frame[None], lead, grid.is_periodic)[0].square()
+    scale = scale / scale.flatten(1).mean(1).view(-1, *[1] * grid.dims).clamp_min(1e-30)
+    return np.asarray(scale.mean(0).nan_to_num(1.0))
+
+
+def _compare(
+    run: Run,
+    predicted: Tensor,
+    known: Tensor,
+    boxes: Sequence[Box],
+    spent: float,
+    grid: Grid,
+    method: str,
+    crops: _Crops | None = None,
+) -> SpotCheck:
+    """Errors in the cells that are known (t, c, *space), NaN elsewhere, and what follows."""
+    bands, steps, lead = Bands.of(run.model), len(predicted), len(known)
+    errors = (predicted[:lead] - known).square()
+    inside = ~errors.isnan()
+    scales = torch.stack([_scale(u, bands, t, grid) for t, u in enumerate(predicted, start=1)])
+    size = predicted.square().flatten(2).mean(2).sqrt().clamp_min(1e-30)
+    total = torch.where(inside, errors, 0.0).flatten(2).sum(2)
+    here = torch.where(inside, scales[:lead].square(), 0.0).flatten(2).sum(2)
+    rms = scales.square().flatten(2).mean(2).sqrt()
+    ratio = (total / here.clamp_min(1e-60)).sqrt()
+    found = ratio * rms[:lead] / size[:lead]
+    whole = None
+    if bands is not None:
+        usual = bands.growth(steps)
+        beyond = (ratio / usual[:lead])[-_LAST:].log().mean(0).exp() * usual * rms / size
+        whole = float(torch.cat([found, beyond[lead:]]).mean())
+    return SpotCheck(
+        method=method,
+        lead=lead,
+        steps=steps,
+        found=found.mean(1).tolist(),
+        estimate=whole,
+        places=list(boxes),
+        cover=float(inside[0, 0].double().mean()),
+        cost=0.0 if crops is None else crops.cost,
+        seconds=spent,
+        points=() if crops is None else crops.grid.points,
+    )
+
+
+def _scale(frame: Tensor, bands: Bands | None, lead: int, grid: Grid) -> Tensor:
+    if bands is None:
+        return torch.ones_like(frame)
+    return bands.scale(frame[None].nan_to_num(), lead, grid.is_periodic)[0].clamp_min(1e-30)

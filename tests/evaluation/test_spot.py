@@ -1,0 +1,87 @@
+"""Spot checks find the error of a rollout for a small share of what the solution costs."""
+
+import numpy as np
+import pytest
+import torch
+
+import fino
+from fino.evaluation.spot import _SPARE, _choose, hold_out, spot_check
+from fino.evaluation.worth import find_truth
+from fino.metrics import nrmse
+from fino.training.run import find_run
+from fino.trust.bands import calibrate
+
+
+@pytest.fixture(scope="module")
+def waves():
+    """A model of slow advection on a long line that is a little off."""
+    data = fino.generate(
+        "advection", 24, points=1024, stride_space=4, frames=31, duration=0.1, beta=0.1
+    ).with_history(2)
+    data = data.with_split(train=8, validation=12, test=4)
+    model = fino.build("fino", data, predict="increment", width=4, levels=0, history=2).eval()
+    model.output_std.mul_(0.3)
+    model.trust = calibrate(model, data)
+    return find_run(model, data), data
+
+
+def true_errors(run, data, sample):
+    given, future = data.test.begin([sample], run.model.history)
+    predicted = run.predict(given, future.shape[1])
+    return predicted[0], nrmse(predicted, future)[0].mean(1)
+
+
+def test_what_the_solver_finds_is_the_true_error_of_the_steps_it_checked(waves):
+    run, data = waves
+    for sample in range(2):
+        predicted, errors = true_errors(run, data, sample)
+        check = spot_check(run, sample, predicted, part=data.test)
+        assert check.method == "solver" and check.cost <= 0.05
+        there = float(errors[: check.lead].mean())
+        assert np.mean(check.found) == pytest.approx(there, rel=0.5)
+        assert check.estimate == pytest.approx(float(errors.mean()), rel=0.5)
+        assert "of a full solution" in str(check)
+
+
+def test_light_cones_of_places_are_as_exact_as_the_whole_domain(waves):
+    run, data = waves
+    truth = find_truth(run, data.test[:1], data.task(2), 1)
+    whole = truth.solve(0, truth.full, {})[0]
+    lead, margin = 12, int(0.1 * 12 * data.dt * 1024) + _SPARE
+    window = (984 - margin, 1064 + margin)  # around the seam of the line
+    part = truth.solve_window((window,), lead + 1)
+    inner = part[-1, 0, margin:-margin]
+    np.testing.assert_allclose(inner, whole[lead, 0, np.arange(984, 1064) % 1024], atol=2e-5)
+    predicted, _ = true_errors(run, data, 0)
+    crops = _choose(truth, predicted.double(), 0.3, None, data.dt)
+    assert len(crops.boxes) > 1 and crops.cost <= 0.3 and crops.lead > 0.5 * len(predicted)
+    future = data.test.begin([0], 2)[1][0].double()
+    for box in crops.boxes:
+        cells = np.arange(*box[0]) % 256
+        np.testing.assert_allclose(crops._solve(box), future[: crops.lead, :, cells], atol=1e-4)
+    assert crops.check(run, predicted.double()).cover < 0.9
+
+
+def test_own_data_hold_out_frames_that_are_known(waves):
+    run, data = waves
+    own = fino.from_array(
+        data.read(range(8)).numpy(), dt=data.dt, extent=(0, 1), boundary="periodic", history=2
+    )
+    check = spot_check(run.model, 0, part=own.test)
+    assert check.method == "hold-out" and check.cost == 0.0
+    assert str(check).startswith("Held out: nRMSE")
+    frames = data.read([0])[0].numpy()
+    late = hold_out(run.model, frames, 0.2)
+    assert late.lead == 6
+    start = torch.from_numpy(frames[None, :-6])
+    predicted = fino.rollout(run.model, start[:, -2:], 6)
+    error = nrmse(predicted, torch.from_numpy(frames[None, -6:])).mean()
+    assert np.mean(late.found) == pytest.approx(float(error), rel=0.05)
+
+
+def test_mistakes_are_answered_in_one_line(waves):
+    run, data = waves
+    with pytest.raises(ValueError, match=r"check should be a share of the cost such as 0.05, got"):
+        spot_check(run, 0, share=5, part=data.test)
+    with pytest.raises(ValueError, match="a hold-out needs more than the 2 frames"):
+        hold_out(run.model, data.read([0])[0, :2].numpy())
