@@ -211,16 +211,16 @@ def _guards(run: Run, data: Dataset, count: int) -> tuple[dict[str, Any], dict[s
     """Distances and errors of the test part and of every shifted set, and what they say."""
     seen, card = Seen.of(run.model), run.data_card
     assert seen is not None and card.split is not None
-    sets, others = {"test": _judge(run, seen, data.test)}, {}
+    sets, others = {"test": _score_starts(run, seen, data.test)}, {}
     few = data.test[:count]
     for share in _NOISE:
-        sets[f"noise of {share:.0%}"] = _judge(run, seen, few, noise=share)
+        sets[f"noise of {share:.0%}"] = _score_starts(run, seen, few, noise=share)
     for title, changes in SHIFTS.get(run.name, {}).items():
         other = solve_samples(plan_again(card, **changes), card.split.samples("test")[:count])
         others[title] = other
-        sets[title] = _judge(run, seen, other.test)
+        sets[title] = _score_starts(run, seen, other.test)
     if run.name in _OTHER:
-        sets["another equation"] = _judge(run, seen, _foreign(run, data, count).test)
+        sets["another equation"] = _score_starts(run, seen, _foreign(run, data, count).test)
     median = float(np.median(sets["test"][1]))
     distance, error = (np.concatenate([pair[i] for pair in sets.values()]) for i in (0, 1))
     table = {
@@ -233,7 +233,9 @@ def _guards(run: Run, data: Dataset, count: int) -> tuple[dict[str, Any], dict[s
     return {"auc": area(distance, ~(error <= _BAD * median)), "sets": table}, others
 
 
-def _judge(run: Run, seen: Seen, part: Part, noise: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def _score_starts(
+    run: Run, seen: Seen, part: Part, noise: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """How unlike the training data starts are, and the errors of their rollouts: (n,) each."""
     given, future = part.begin(range(len(part)), run.model.history)
     if noise:
