@@ -1,10 +1,12 @@
 """Compiled steps of the tests lie in a cache of their own, and compile quickly."""
 
 import pytest
+import torch
 
 import fino
 from fino.export.check import random_start, relative_difference
 from fino.export.program import describe
+from fino.given import Given
 from fino.model.rollout import rollout
 
 
@@ -32,10 +34,10 @@ def real_start():
     def start(name, times=1):
         run = fino.PRETRAINED[name]
         try:
-            history = run.test_data(1).test.begin([0], run.model.history)[0].history
+            given = run.test_data(1).test.begin([0], run.model.history)[0].last(run.model.history)
         except ValueError:  # measured data cannot be solved again
-            return random_start(describe(run.model), batch=1).history
-        return history.repeat(1, 1, 1, *[times] * run.model.grid.dims)
+            return Given(random_start(describe(run.model), batch=1).history)
+        return given.with_history(given.history.repeat(1, 1, 1, *[times] * run.model.grid.dims))
 
     return start
 
@@ -48,10 +50,10 @@ def allowed_difference():
     sample to sample of compressible-1d, and that of C is 1.4 times as large on average.
     """
 
-    def allowed(name, history, steps):
+    def allowed(name, given, steps):
         model = fino.pretrained(name)
-        exact = rollout(fino.pretrained(name).double(), history.double(), steps)
-        rounding = relative_difference(rollout(model, history, steps)[0], exact[0].float())
+        exact = rollout(fino.pretrained(name).double(), given.to(torch.float64), steps)
+        rounding = relative_difference(rollout(model, given, steps)[0], exact[0].float())
         return max(1e-5, 10 * rounding)
 
     return allowed

@@ -158,7 +158,7 @@ int main(int count, char **words)
     if (count != 5 || !bytes || fread(history, 4, HISTORY * frame, stdin) != HISTORY * frame)
         return 1;
     for (int step = 0; step < steps; step++) {
-        if (fino_step(history, out, SIZES, NULL, NULL, workspace))
+        if (fino_step(history, out, SIZES, PARAMETERS, NULL, workspace))
             return 2;
         memmove(history, history + frame, (HISTORY - 1) * frame * sizeof(float));
         memcpy(history + (HISTORY - 1) * frame, out, frame * sizeof(float));
@@ -172,16 +172,22 @@ int main(int count, char **words)
 """
 
 
-def run_in_c(folder, model, history, steps, compiler, flags):
+def run_in_c(folder, model, given, steps, compiler, flags):
     """The frames that a C program of its own predicts: (steps, c, *space)."""
+    history = given.history[0].numpy()
+    theta = [] if given.parameters is None else given.parameters[0].tolist()
     program = describe(model)
     (folder / "model.h").write_text(c_header(program))
     (folder / "model.c").write_text(c_source(program, "model.h"))
     sizes = ", ".join(f"n[{axis}]" for axis in range(3 - program.dims, 3))
+    numbers = ", ".join(map(repr, theta))
     known = (
-        f"#define SIZES {sizes}\nenum {{ FIELDS = {model.channels}, HISTORY = {model.history} }};"
+        f"#define SIZES {sizes}",
+        f"enum {{ FIELDS = {model.channels}, HISTORY = {model.history} }};",
+        f"static const float parameters[] = {{{numbers}}};" if theta else "",
+        f"#define PARAMETERS {'parameters' if theta else 'NULL'}",
     )
-    (folder / "main.c").write_text(known + MAIN)
+    (folder / "main.c").write_text("\n".join(known) + MAIN)
     command = [compiler, *flags, "main.c", "model.c", "-lm", "-o", "main"]
     subprocess.run(command, cwd=folder, check=True)
     space = history.shape[2:]
@@ -201,11 +207,11 @@ def test_every_shipped_model_steps_alike_in_c_without_a_warning(
 ):
     model = fino.pretrained(name)
     times = 1 if model.settings.coordinates else 2
-    history, steps = real_start(name, times), 1 if model.settings.steady else 20
-    expected = rollout(model, history, steps)
+    given, steps = real_start(name, times), 1 if model.settings.steady else 20
+    expected = rollout(model, given, steps)
     flags = ("-O3", "-march=native", *STRICT)
-    got = run_in_c(tmp_path, model, history[0].numpy(), steps, compiler, flags)
-    allowed = allowed_difference(name, history, steps)
+    got = run_in_c(tmp_path, model, given, steps, compiler, flags)
+    allowed = allowed_difference(name, given, steps)
     assert relative_difference(torch.from_numpy(got), expected[0]) < allowed
 
 
@@ -214,10 +220,10 @@ def test_every_shipped_model_steps_alike_in_c_without_a_warning(
 @pytest.mark.parametrize("name", sorted(fino.PRETRAINED))
 def test_every_shipped_model_keeps_to_its_memory(name, compiler, tmp_path, real_start):
     model = fino.pretrained(name)
-    history = real_start(name)
+    given = real_start(name)
     for flags in ((*SANITIZED, *STRICT), (*SANITIZED, *STRICT, "-march=native")):
-        got = run_in_c(tmp_path, model, history[0].numpy(), 2, compiler, flags)
-        assert relative_difference(torch.from_numpy(got), rollout(model, history, 2)[0]) < 1e-5
+        got = run_in_c(tmp_path, model, given, 2, compiler, flags)
+        assert relative_difference(torch.from_numpy(got), rollout(model, given, 2)[0]) < 1e-5
 
 
 @pytest.mark.slow
@@ -226,9 +232,9 @@ def test_every_shipped_model_keeps_to_its_memory(name, compiler, tmp_path, real_
 @pytest.mark.parametrize("points", [(7,), (5, 19), (4, 6, 17)])
 def test_edges_of_every_kind_keep_to_their_memory(points, boundary, compiler, tmp_path):
     model = random_model(points=points, boundary=boundary, width=3, levels=0, blocks=2)
-    history = random_given(model).history
-    got = run_in_c(tmp_path, model, history[0].numpy(), 2, compiler, (*SANITIZED, *STRICT))
-    assert relative_difference(torch.from_numpy(got), rollout(model, history, 2)[0]) < 1e-5
+    given = random_given(model)
+    got = run_in_c(tmp_path, model, given, 2, compiler, (*SANITIZED, *STRICT))
+    assert relative_difference(torch.from_numpy(got), rollout(model, given, 2)[0]) < 1e-5
 
 
 @pytest.mark.slow
@@ -245,7 +251,7 @@ def test_the_examples_roll_a_model_out(language, tmp_path, real_start):
     compiler = ["cc", *STRICT, "-I."] if language == "c" else ["gfortran", "-Wall"]
     command = [*compiler, str(source), "fino.o", "-lm", "-o", "rollout"]
     subprocess.run(command, cwd=tmp_path, check=True)
-    history = real_start("diffusion-reaction-2d")[..., :48]
+    history = real_start("diffusion-reaction-2d").history[..., :48]
     history[0].numpy().tofile(tmp_path / "history.bin")
     words = ["history.bin", "frames.bin", "64", "48", "5"]
     subprocess.run(["./rollout", *words], cwd=tmp_path, check=True)

@@ -99,7 +99,7 @@ def test_every_shipped_model_steps_alike_in_onnx_on_three_unseen_sizes(
     model, step = fino.pretrained(name), exported(fino.pretrained(name))
     steps = 1 if model.settings.steady else 20
     for times in (1,) if model.settings.coordinates else (2, 3, 4):
-        history = real_start(name, times)
-        expected = rollout(model, history, steps)[0]
-        got = rollout(step, history, steps)[0]
-        assert relative_difference(got, expected) < allowed_difference(name, history, steps)
+        given = real_start(name, times)
+        expected = rollout(model, given, steps)[0]
+        got = rollout(step, given, steps)[0]
+        assert relative_difference(got, expected) < allowed_difference(name, given, steps)

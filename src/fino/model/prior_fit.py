@@ -39,6 +39,9 @@ _FIT_VALUES = 200_000
 #: Polynomials of θ: no more than so many, and a trajectory for each eighth of one.
 _MOST_POLYNOMIALS = 35
 
+#: A frame can be moved so many times as far as in training: θ outside of its range goes on.
+_BEYOND = 1.25
+
 #: Trajectories that priors are rolled out on, and the relative error of one that predicts them.
 _ROLLED_SAMPLES = 8
 _WELL_ROLLED = 0.05
@@ -181,6 +184,7 @@ def fit_motion(data: Dataset, history: int, conditioning: Conditioning) -> Moved
     longest = max(settings.steps, default=data.dt) / data.dt * history
     far = (columns @ velocity).abs().amax(dim=0) * longest
     still = (far < 0.5) | torch.tensor([c + NEAREST > n for c, n in zip(far, points, strict=True)])
+    far = torch.minimum(far * (_BEYOND if count else 1.0), torch.tensor(points) - NEAREST)
     radius = [0 if s else math.ceil(c) + NEAREST // 2 for s, c in zip(still, far, strict=True)]
     dt = settings.steps[0] if settings.steps else None
     prior = Moved(data.channels, history, data.grid, tuple(radius), count, dt)
