@@ -68,7 +68,7 @@ def radar(
     folder: Path | None = None,
     *,
     out: Path = Path("runs/radar"),
-    cpu_seconds: float = 840.0,
+    cpu_seconds: float = 1500.0,
     test: int = TEST,
     keep: bool = False,
 ) -> None:

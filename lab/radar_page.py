@@ -82,13 +82,16 @@ def _sentences(found: Found) -> list[str]:
     for name in ("fino", "fino-matched", "extrapolation", "sprog"):
         own = found["methods"][name]["spectra"]
         fine[name] = 100 * _fine(own["spectrum"][1]) / _fine(spectra["truth"][1])
-    minutes = found["cpu_seconds"]["fino"] / 60
+    same = f"to {found['tiles']:.1g}" if found["tiles"] else "bit for bit"
+    trained = [
+        f"{NAMES[name]} has {found['weights'][name] / 1e3:.0f} k weights and learned for "
+        f"{found['cpu_seconds'][name] / 60:.0f} CPU-minutes."
+        for name in found["weights"]
+    ]
     return [
         f"FINO's error is {flow} of extrapolation's at 5, 15, 30 and 60 minutes, and {blurred} of "
-        f"S-PROG's. {found['origins']} forecasts, one after every image; FINO has "
-        f"{found['weights']['fino'] / 1e3:.0f} k weights and the U-Net "
-        f"{found['weights']['unet'] / 1e3:.0f} k, trained for {minutes:.0f} CPU-minutes each. In "
-        f"tiles the forecast is the same to {found['tiles']:.1g}.",
+        f"S-PROG's. {found['origins']} forecasts, one after every image. {' '.join(trained)} In "
+        f"tiles the forecast is the same {same}.",
         "",
         "Structures of 8 to 20 km have, an hour ahead, "
         f"{fine['fino']:.0f} % of the measured power in FINO's forecast, "
@@ -111,7 +114,8 @@ def _list(values: list[float]) -> str:
 def headline(found: Found) -> str:
     """The rows of the README."""
     methods, row = found["methods"], []
-    for name in ("persistence", "extrapolation", "sprog", "unet", "fino"):
+    shown = ("persistence", "extrapolation", "sprog", "unet", "fino")
+    for name in (name for name in shown if name in methods):
         values = [methods[name]["nrmse"][i] for i in LEADS.values()]
         bold = "**" if name == "fino" else ""
         row.append(
