@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from PIL import Image
 
-from fino.report.look import drawn, save
+from fino.report.look import drawn, logarithmic, save
 
 __all__ = ["draw_movie", "draw_scores", "headline", "tables", "write_page"]
 
@@ -149,6 +149,8 @@ def draw_scores(found: Found, path: Path) -> Path:
         hits.set(xlabel="minutes ahead", ylabel="critical success index, 1 mm/h", ylim=(0, 1))
         power.set(xlabel="wavelength, km", ylabel="power after an hour")
         power.invert_xaxis()
+        logarithmic(power, "x")
+        logarithmic(power, "y")
         figure.legend(loc="outside lower center", ncols=4, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     return save(figure, path)

@@ -97,7 +97,7 @@ def test_a_page_without_marks_is_refused(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("no marks")
     found = {
-        "methods": {}, "cpu_seconds": {"fino": 60}, "origins": 1, "tiles": 0.0,
+        "methods": {}, "cpu_seconds": {"fino": 60, "unet": 60}, "origins": 1, "tiles": 0.0,
         "weights": {"fino": 1, "unet": 1}, "minutes": 5,
     }  # fmt: skip
     line = {"nrmse": [1.0] * 12, "csi": {h: [0.5] * 12 for h in ("0.1", "1", "5")}}

@@ -98,6 +98,8 @@ def tell_data(data: Dataset, parts: bool = True) -> None:
         say(f"  Guessed: {guess}")
     if parts:
         say(f"  Parts: {data.split.describe()}")
+        if not len(data.test):
+            say("  There is no test part to score. --window 16 cuts one long trajectory in time.")
         if few := describe_few(len(data)):
             say(f"  {few}")
 

@@ -218,7 +218,10 @@ def _choose_part(data: Dataset, part: str, samples: int | None) -> Part:
     whole: Part = data.everything if part == "all" else getattr(data, part)
     count = len(whole) if samples is None else min(samples, len(whole))
     if count < 1:
-        raise ValueError(f"The {part} part of {data.card.name} has no samples to score.")
+        raise ValueError(
+            f"The {part} part of {data.card.name} has no samples to score. Open a single long "
+            "trajectory with window=16 (--window 16), which cuts it in time."
+        )
     return Part(data, whole.name, whole.samples[:count])
 
 
