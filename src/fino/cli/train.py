@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from fino.cli.console import say, say_json, training_bar
 from fino.cli.data import SplitOptions, data_table, tell_data
@@ -22,6 +24,7 @@ def train(
     data: Path | None = None,
     options: SplitOptions | None = None,
     model: str | None = None,
+    start_from: Annotated[str | None, Parameter(name="--from")] = None,
     minutes: float | None = None,
     cpu_seconds: float | None = None,
     steps: int | None = None,
@@ -41,6 +44,8 @@ def train(
         data: The data file, as `fino generate` writes it or any that `fino.open` reads.
         options: What the data file does not say.
         model: One of the models that `fino list` names; the recipe's first, or fino.
+        start_from: A run, a model folder or a shipped model to begin with instead of random
+            weights; with other fields its first and last layers are widened.
         minutes: The budget in wall-clock minutes; five if no budget is given.
         cpu_seconds: The budget in seconds of processor time.
         steps: The budget in steps.
@@ -66,9 +71,9 @@ def train(
     quiet = json or int(os.environ.get("RANK", "0")) > 0
     try:
         if resume is None:
-            run = _fit(chosen, model, out, quiet)
+            run = _fit(chosen, model, start_from, out, quiet)
         else:
-            _check_alone(resume, model=model, out=out)
+            _check_alone(resume, **{"model": model, "from": start_from, "out": out})
             run = _resume(resume, chosen, quiet)
     except Interrupted as stopped:
         print(f"fino: {stopped}", file=sys.stderr)
@@ -76,13 +81,17 @@ def train(
     _tell(run, json, quiet)
 
 
-def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run:
+def _fit(
+    recipe: Recipe, name: str | None, source: str | None, out: Path | None, quiet: bool
+) -> Run:
     from fino.model.build import build
+    from fino.model.transfer import begin_from
     from fino.recipe.cases import choose_case
     from fino.recipe.data import open_data
     from fino.report.words import describe_plan
     from fino.training.choices import choose_settings
     from fino.training.fit import fit
+    from fino.training.run import find_run
     from fino.training.settings import TrainingSettings
 
     case = choose_case(recipe, name)
@@ -90,12 +99,22 @@ def _fit(recipe: Recipe, name: str | None, out: Path | None, quiet: bool) -> Run
         other = f", or make them: fino run {recipe.name}" if case.data.is_given else ""
         raise ValueError(f"fino train needs --data FILE, or --resume RUN{other}.")
     data = open_data(case.data, Path(case.data.file))
-    model = build(case.model, data, **{"seed": case.seed, **case.build})
-    asked = TrainingSettings(**case.train)
+    kept = ""
+    if source is None:
+        model = build(case.model, data, **{"seed": case.seed, **case.build})
+    elif case.build or name is not None:
+        raise ValueError(f"--from {source} says which model it is: leave out --model and [model].")
+    else:
+        model, kept = begin_from(find_run(source).model, data, case.seed)
+    # What was learned before would be lost by the large first steps that random weights need.
+    gentle = {} if source is None else {"learning_rate": 1e-3}
+    asked = TrainingSettings(**{**gentle, **case.train})
     settings = choose_settings(asked, model, data)
     if not quiet:
         say(f" from {case.data.file}", bold=data.card.title or data.card.name)
         tell_data(data)
+        if kept:
+            say(f"  from {source}: kept {kept}")
         for line in describe_plan(settings, model, data, asked):
             say(f"  {line}")
     with training_bar(quiet) as show:
