@@ -240,7 +240,7 @@ def _score(run: Run, name: str, model: str, budget: int, seed: int) -> Outcome:
     errors = {"rmse": 0.0, "nrmse": 0.0}
     for sample in range(len(test)):
         given, truth = test.begin([sample], run.model.history)
-        prediction = fino.rollout(run.model, given, truth.shape[1])
+        prediction = run.predict(given, truth.shape[1])
         for metric, measure in (("rmse", rmse), ("nrmse", nrmse)):
             errors[metric] += float(measure(prediction, truth).mean()) / len(test)
     return Outcome(
