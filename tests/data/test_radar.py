@@ -69,6 +69,11 @@ def test_windows_of_several_trajectories_stay_in_their_parts():
     assert cut.parameters["nu"][cut.test.samples[-1]] == nu[data.test.samples[-1]]
 
 
+def test_a_short_trajectory_leaves_room_for_one_window_in_each_part():
+    split = split_in_time(60, 16, 8)
+    assert [len(split.samples(part)) for part in ("train", "validation", "test")] == [29, 1, 1]
+
+
 def test_a_window_without_room_is_refused_in_a_line():
     data = fino.from_array(np.zeros((1, 9, 1, 8)), dt=1, extent=(0, 1), boundary="periodic")
     with pytest.raises(ValueError, match="a window should have 2 to 9 frames"):

@@ -151,7 +151,8 @@ def split_in_time(
     in the part before.  What would predict frames of two parts is in none.
     """
     ends = {"test": test, "validation": validation}
-    kept = {k: _count(0.1 if n is None else n, frames, k) for k, n in ends.items()}
+    usual = max(round(0.1 * frames), window - shown)  # room for one stretch at least
+    kept = {k: usual if n is None else _count(n, frames, k) for k, n in ends.items()}
     stop = {"test": frames, "validation": frames - kept["test"]}
     stop["train"] = stop["validation"] - kept["validation"]
     begin = {"train": shown, "validation": stop["train"], "test": stop["validation"]}
