@@ -109,7 +109,7 @@ def spot_check(
     given, future = part.begin([sample], getattr(run.model, "history", None))
     if frames is None:
         frames = run.predict(given, future.shape[1])[0]
-    predicted = torch.as_tensor(np.asarray(frames)).double()
+    predicted = torch.from_numpy(np.asarray(frames).astype(np.float64))
     if truth is None:
         known = future[0, : len(predicted)].double()
         return _compare(run, predicted, known, [], 0.0, part.data.grid, "hold-out")
@@ -123,7 +123,7 @@ def hold_out(run: Any, history: Any, share: float = 0.2) -> SpotCheck:
     `share` of the frames are held out, as far as the model has enough to start from.
     """
     run = find_run(run)
-    known = torch.as_tensor(np.asarray(history))
+    known = torch.from_numpy(np.asarray(history).copy())
     count = min(len(known) - run.model.history, max(1, round(share * len(known))))
     if count < 1:
         raise ValueError(
