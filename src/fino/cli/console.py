@@ -99,7 +99,7 @@ def progress(what: str, quiet: bool = False) -> Iterator[Callable[[float], None]
 
 @contextmanager
 def training_bar(quiet: bool = False) -> Iterator[Callable[[Happened], None]]:
-    """A bar with loss, validation error, learning rate, speed and time left.
+    """A bar with the time left, validation error, loss and speed; piped, a line a validation.
 
     The body gets a function to call with everything that happens.
     """
@@ -116,6 +116,9 @@ def training_bar(quiet: bool = False) -> Iterator[Callable[[Happened], None]]:
                 nrmse = happened.validation.nrmse
             words = _status(first, happened, nrmse, time.monotonic() - began)
             bar.update(task, completed=happened.share, description=words)
+            if happened.validation is not None and not (quiet or bar.console.is_terminal):
+                # A file cannot show a bar that moves.
+                bar.console.print(f"{100 * happened.share:3.0f} % {words}", soft_wrap=True)
 
         yield show
 
@@ -147,7 +150,7 @@ def _training_bars(quiet: bool) -> Progress:
     from rich.progress import BarColumn, TextColumn
 
     words = TextColumn("{task.percentage:>3.0f} % {task.description}", markup=False)
-    return _bars(quiet, BarColumn(bar_width=24), words)
+    return _bars(quiet, BarColumn(bar_width=10), words)
 
 
 def _bars(quiet: bool, *columns: Any) -> Progress:
@@ -171,12 +174,12 @@ def _latest(run: Path) -> tuple[float, str]:
 
 
 def _status(first: Happened, now: Happened, nrmse: float | None, seconds: float) -> str:
-    """One line: loss 0.31 · val 0.0042 · lr 2.1e-03 · 23 steps/s · 0:03:10 left."""
+    """0:03:10 left · val 0.0042 · loss 0.31 · 23 steps/s · horizon 4: 80 columns with the bar."""
     rest = seconds * (1 - now.share) / max(1e-9, now.share - first.share)
     left = timedelta(seconds=round(rest)) if now.step > first.step else "?"
     error = "–" if nrmse is None else f"{nrmse:.3g}"
     speed = (now.step - first.step + 1) / max(seconds, 1e-9)
     return (
-        f"loss {now.loss:.3g} · val {error} · lr {now.learning_rate:.1e} · "
-        f"horizon {now.horizon} · {speed:.3g} steps/s · {left} left"
+        f"{left} left · val {error} · loss {now.loss:.3g} · {speed:.3g} steps/s · "
+        f"horizon {now.horizon}"
     )
