@@ -128,7 +128,7 @@ def test_names_of_fields_cannot_choose_where_figures_are_written(hostile):
     assert not any("up" in name for name in beside)
 
 
-def test_a_run_folder_from_elsewhere_cannot_put_markup_into_the_page(hostile):
+def test_a_run_folder_from_elsewhere_cannot_put_markup_into_the_page(hostile, words_alone):
     folder = hostile[0]
     place = folder / "inspection"
     for path in place.iterdir():

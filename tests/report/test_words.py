@@ -67,7 +67,7 @@ def test_the_light_cone_is_said_with_its_source():
     assert describe_light_cone(light_cone(steady), steady).startswith("darcy is steady: every cell")
 
 
-def test_a_report_shows_the_inspection_of_its_run(make_run):
+def test_a_report_shows_the_inspection_of_its_run(make_run, words_alone):
     folder = make_run()
     report(folder)
     assert "Will it stay stable?" not in (folder / "report.html").read_text()
@@ -104,7 +104,7 @@ def test_the_better_of_model_and_baseline_is_bold_and_nothing_else(make_run, mak
         assert ("model" in best) or scores.best_baseline(metric) in best
 
 
-def test_scores_are_told_by_field_where_there_are_several(make_run, make_waves, capsys):
+def test_scores_are_told_by_field_where_there_are_several(make_run, make_waves, words_alone):
     folder = make_run(data=make_waves(channels=2))
     scores = fino.evaluate(folder)
     table = field_table(scores, ("nrmse",))
