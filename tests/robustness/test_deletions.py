@@ -105,6 +105,23 @@ def test_parts_of_a_data_file_are_cleared_by_name_only(tmp_path):
     assert [path.name for path in parts.iterdir()] == ["notes.txt"]
 
 
+def test_a_file_whose_cards_were_not_written_gets_them(tmp_path, monkeypatch):
+    """A kill there leaves the file, its parts, and a card under a temporary name."""
+    words = ["generate", "advection", "--samples", "3", "--set", "points=32", "--set", "frames=4"]
+    words += ["--out", tmp_path / "a.h5"]
+
+    def killed(path, card):
+        (tmp_path / f".a.h5.card.json.{2**22 + 1}.tmp").write_text("{")  # no such process
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fino.data.generate.write_cards", killed)
+        assert fino(*words).code == 130
+    assert fino(*words).code == 0
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["a.h5", "a.h5.card.json", "a.h5.card.md"]
+
+
 def test_parts_that_are_a_link_are_refused(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -174,6 +174,7 @@ class Plan:
         elif shards.folder.exists() or shards.lock.exists():
             # What a kill left of this very file; the parts of another are not ours to clear.
             with suppress(ValueError, OSError), shards.locked(overwrite):
+                write_cards(shards.path, read_native(shards.path).card)
                 shards.clear()
         return read_native(shards.path)
 
@@ -468,6 +469,7 @@ class _Shards:
         with hold_alone(self.lock, f"Another process is making {self.path}"):
             self.folder.mkdir(exist_ok=True)
             clear_leftovers(self.folder, _PARTS)
+            clear_leftovers(self.path.parent, rf"{re.escape(self.path.name)}\.card\.(json|md)")
             if plan.exists() and plan.read_bytes() != wanted:
                 if not overwrite:
                     raise ValueError(
