@@ -95,7 +95,10 @@ def test_an_edited_file_of_a_run_is_refused_by_name(name, key, value, said, run)
     assert name in line or key == "hash"
 
 
-@pytest.mark.parametrize(("key", "value"), [("data", 5), ("data", {}), ("model", {"name": 3})])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("data", 5), ("data", {}), ("model", {"name": 3}), ("cost", {"parameters": "x"})],
+)
 def test_edited_scores_are_refused_by_name(key, value, run):
     path = run / "scores.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))

@@ -145,6 +145,10 @@ class Scores:
             self.data[key]
         if not isinstance(self.model["name"], str):
             raise TypeError
+        words = ("machine", "baselines", "worth")
+        for block in (self.cost, *self.cost.get("baselines", {}).values()):
+            for key in block.keys() - set(words):
+                _number(block[key])
 
     def to_json(self) -> str:
         content = {"format": _FORMAT, **plain(self)}
@@ -222,8 +226,8 @@ def _scores(content: dict[str, Any]) -> dict[str, Score]:
     return {
         name: Score(
             _number(entry["value"]),
-            entry["low"],
-            entry["high"],
+            None if entry["low"] is None else _number(entry["low"]),
+            None if entry["high"] is None else _number(entry["high"]),
             {key: _number(v) for key, v in entry["channels"].items()},
         )
         for name, entry in content.items()
@@ -231,4 +235,6 @@ def _scores(content: dict[str, Any]) -> dict[str, Score]:
 
 
 def _number(value: float | None) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | None):
+        raise TypeError
     return math.inf if value is None else value
