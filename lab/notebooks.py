@@ -172,6 +172,15 @@ def _model(found: Mapping[str, Any], left: Axes, right: Axes) -> None:
         axes.legend(fontsize=7)
 
 
+def _inverse(found: Mapping[str, Any], left: Axes, right: Axes) -> None:
+    sample, frames = found["sample"], found["frames"].detach()[0, :, 0].numpy()
+    for axes, frame in ((left, 0), (right, 7)):
+        axes.plot(sample.future[frame, 0].numpy(), label="observed" if frame else "truth")
+        axes.plot(frames[frame], "--", label=f"rollout with nu = {found['guess'].item():.4f}")
+        axes.set(title=f"step {frame + 1}")
+        axes.legend(fontsize=7)
+
+
 PICTURES: dict[str, Draw] = {
     "1_solve": _solve,
     "2_train": _train,
@@ -179,4 +188,5 @@ PICTURES: dict[str, Draw] = {
     "4_tile": _tile,
     "5_your_problem": _problem,
     "6_your_model": _model,
+    "7_inverse": _inverse,
 }

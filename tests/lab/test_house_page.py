@@ -46,7 +46,8 @@ def test_every_home_exists():
     assert missing_homes() == []
 
 
-def test_the_page_has_its_three_tables(tmp_path):
+def test_the_page_has_its_four_tables(tmp_path):
     page = write_house(tmp_path / "house.md").read_text()
-    assert page.count("\n| --- |") == 3
+    assert page.count("\n| --- |") == 4
+    assert "| capability | files | lines |" in page and "| everything else |" in page
     assert "| files | 208 |" in page and "`Given.step` in given" in page
