@@ -12,7 +12,7 @@ size, phase = draw.normal(size=(64, 1, 3, 1)), draw.uniform(0, 2 * np.pi, (64, 1
 decay = np.exp(-nu[:, None, None] * (2 * np.pi * k) ** 2 * 0.05 * np.arange(9)[:, None])
 u = (size * decay[..., None] * np.sin(2 * np.pi * k[:, None] * x + phase)).sum(axis=2)
 data = fino.from_array(u[:, :, None], 0.05, (0, 1), "periodic", parameters={"nu": nu}, history=1)
-model = fino.build("fino", data, history=1, width=16, levels=0, blocks=2, predict="increment")
+model = fino.build("fino", data, history=1, width=16, levels=1, blocks=1, activation="gelu")
 run = fino.fit(model, data, steps=400, batch=16, out="runs/heat")
 
 # Eight steps are differentiated as a whole by ν; a start is recovered in the same way.
