@@ -239,3 +239,16 @@ def test_a_moving_frame_tells_the_network_where_between_two_cells_it_ends():
     assert modulation.shape == (3, 3)
     expected = torch.tensor([[-1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
     torch.testing.assert_close(modulation[:, 1:], expected, atol=2e-2, rtol=0)
+
+
+def test_one_scheme_for_many_parameters_is_not_built_upon_unless_it_predicts():
+    """Heat on a ring with ν of each trajectory's own, between a fifth and five times the mean."""
+    nu, draw = np.geomspace(0.02, 0.5, 20), np.random.default_rng(0)
+    t, k, x = np.arange(8)[:, None], np.arange(1, 4), np.arange(32) / 32
+    decay = np.exp(-nu[:, None, None] * (2 * np.pi * k) ** 2 * 0.01 * t)[..., None]
+    phase = draw.uniform(0, 2 * np.pi, (20, 1, 3, 1))
+    u = (decay * np.sin(2 * np.pi * k[:, None] * x + phase)).sum(axis=2)[:, :, None]
+    facts = {"dt": 0.01, "extent": (0, 1), "boundary": "periodic", "history": 1}
+    assert choose_prior(fino.from_array(u, **facts), 1).kind == "stencil"
+    varied = fino.from_array(u, parameters={"nu": nu}, **facts)
+    assert choose_prior(varied, 1).kind == "increment"

@@ -73,9 +73,10 @@ def choose_prior(
     frame.  Combining past frames is taken where only that predicts them, as it does for waves that
     come back; elsewhere its small first error hides that it goes on with any error as if it were
     motion.  Then the scheme again, unless its error exceeds the data's own size: data that move
-    farther in a step than it sees make it extrapolate, and it explodes.  `moved_history` frames
-    moved along are tried where neither predicts, and first of all where parameters vary or steps
-    have several lengths.
+    farther in a step than it sees make it extrapolate, and it explodes.  With parameters that vary
+    one scheme for all of them is not taken unless it predicts: networks upon it exploded too.
+    `moved_history` frames moved along are tried where neither predicts, and first of all where
+    parameters vary or steps have several lengths.
     """
     conditioning = conditioning or Conditioning.of(data)
     if data.steady:
@@ -92,8 +93,9 @@ def choose_prior(
         found[kind] = _scored(fitted, data, conditioning)
         if found[kind].error < _WELL_ROLLED and _moves(found[kind].prior):
             return found[kind]
-    if Scheme.kind in found and found[Scheme.kind].error < 1:
-        return found[Scheme.kind]
+    weak = found.get(Scheme.kind)
+    if weak is not None and weak.error < 1 and not conditioning.settings.parameters:
+        return weak
     return fit_prior(LastFrame.kind, data, history, conditioning)
 
 
