@@ -10,9 +10,9 @@ import fino
 from fino.evaluation.worth import (
     Solved,
     Worth,
-    _find_truth,
     _Race,
     average,
+    find_truth,
     interpolate,
     match,
     measure_worth,
@@ -151,7 +151,7 @@ def test_the_curve_ends_with_the_data_themselves(tmp_path):
     """The data's own method on the data's own cells gives the data, with hidden state too."""
     data = fino.generate("shallow-water", 6, points=32, frames=8, duration=0.4, stride_space=2)
     run = find_run(fino.build("fino", data, width=8, levels=0, blocks=1), data)
-    truth = _find_truth(run, data.test, data.task(), 1)
+    truth = find_truth(run, data.test, data.task(), 1)
     given, future = data.test.begin([0])
     race = _Race(run, truth, given, future)
     race.climb(1e-6, budget=30.0)

@@ -202,7 +202,7 @@ def test_the_light_names_what_is_unlike_the_training_data(pages, tmp_path):
     facts = facts_of(pages("shallow-water"))
     found = run_script(SCRIPTS, code, tmp_path, facts=facts)
     assert found["calm"] == []
-    assert found["high"] == ["h = 2.75 is above 2"]
+    assert found["high"] == ["h = 2.75 is above 2.09"]
     assert "training trajectories end at t = 1" in found["late"]
 
 

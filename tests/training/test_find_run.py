@@ -90,7 +90,7 @@ def test_a_run_in_the_package_has_a_card_and_is_never_written_to():
     assert repr(run) == "Run(advection, shipped)"
     fino.evaluate(run.with_data(run.test_data(samples=1)), baselines=False)
     assert {path.name for path in run.folder.iterdir()} == {
-        *("card.json", "config.json", "model.safetensors", "scores.json")
+        *("card.json", "config.json", "model.safetensors", "scores.json", "trust.json")
     }
 
 

@@ -94,7 +94,7 @@ def test_one_hard_trajectory_does_not_choose_the_model():
     data = waves()
     loud = data.train.all()
     loud[0] *= 100
-    model = little_fino(data)
+    model = little_fino(data, predict="increment")
     quiet, both = (validate(model, *begin(model, some)) for some in (loud[1:], loud))
     assert both.full > 100 * quiet.full
     assert both.nrmse < 3 * quiet.nrmse

@@ -25,7 +25,7 @@ def file(tmp_path_factory):
 def test_train_says_what_it_chose_and_why_and_resume_goes_on(file, tmp_path, capsys):
     out = tmp_path / "run"
     common = ["--set", "model.width=4", "--set", "model.levels=1", "--set", "model.history=3"]
-    common += ["--set", "train.batch=2"]
+    common += ["--set", "train.batch=2", "--set", "model.predict=increment"]
     fino_train("--data", str(file), "--steps", "4", "--out", str(out), *common)
     said = capsys.readouterr().out
     assert "it sees 9 cells a step" in said

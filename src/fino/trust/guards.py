@@ -59,6 +59,9 @@ _SHRINK = 1e-3
 _NARROW = 0.05
 #: The share of the validation part that is like the training data, by each of two measures.
 _ALIKE = 0.985
+#: With fewer validation starts only what lies outside of the range of the training data is said:
+#: how numbers go together is not known well enough, and alarms on it would be false.
+_FEW = 20
 #: The range of training is widened by this share of itself before anything is warned of, and by
 #: this factor before a rollout is stopped.
 _SLACK, _FAR = 0.05, 10.0
@@ -172,6 +175,7 @@ class Seen:
                range of each
     limit      the distance beyond which a start is unlike the training data, and the same for
                what the model missed
+    starts     how many starts the limits were set by
     """
 
     range: list[list[float]]
@@ -185,6 +189,7 @@ class Seen:
     low: list[float]
     high: list[float]
     limit: list[float]
+    starts: int = _FEW
 
     @classmethod
     def of(cls, model: Any) -> Seen | None:
@@ -298,6 +303,8 @@ def describe_start(
         is_own = torch.tensor([name in _OWN for _, name, _ in names])
         outside = outside.where(is_own, -1.0)
         share = share.where(is_own, -1.0)
+    if seen.starts < _FEW and not float(outside.max()) > 0:
+        return 0.0, ""
     worst = int(outside.argmax()) if float(outside.max()) > 0 else int(share.argmax())
     channel, name, where = names[worst]
     field, scale = model.settings.fields[channel], seen.scale[channel]
@@ -521,7 +528,10 @@ def limit_by(seen: Seen, model: Any, given: Given, low: Tensor, high: Tensor) ->
     least, most = seen.bounds(_SLACK)
     both = torch.minimum(least, low.double()), torch.maximum(most, high.double())
     return replace(
-        seen, limit=rounded(torch.tensor(limits)), range=rounded(torch.stack(both, dim=1))
+        seen,
+        limit=rounded(torch.tensor(limits)),
+        range=rounded(torch.stack(both, dim=1)),
+        starts=len(away),
     )
 
 
