@@ -115,7 +115,7 @@ def stand_in(name):
     elif name == "start.npy":
         np.save(name, np.random.default_rng(0).normal(size=(1, 10, 1, 16, 16)))
     elif name in ("my-images", "radar-knmi"):
-        write_knmi(Path(name), frames=40)
+        write_knmi(Path(name), frames=60)
     elif name == "data/swe.h5":
         fino.save(_plane(), name)
     elif name == "runs/swe":

@@ -166,6 +166,11 @@ def read_recipe(
         name, content = _read_tables(name_or_path, extends)
     else:
         name, content = "", {} if extends is None else _read_tables(extends)[1]
+    own = content.get("data", {})
+    if "data" in tables and own and not any(own.get(source) for source in _SOURCES):
+        # A recipe that leaves the data to be given may say how to read them.
+        reading = {**own.get("reading", {}), **tables["data"].get("reading", {})}
+        tables["data"] = {**tables["data"], "reading": reading}
     content |= tables
     limits = {key: value for key, value in (budget or {}).items() if value is not None}
     if limits:
