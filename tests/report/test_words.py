@@ -131,6 +131,9 @@ def test_a_narrow_win_is_not_told_as_a_sure_one_and_tiles_agree_with_it(make_run
     assert ("2×", "above the best baseline", "persistence") in headline_tiles(
         replace(narrow, verdict=lost)
     )
+    lost["baselines"]["persistence"]["value"] = 0.0
+    still = headline_tiles(replace(narrow, verdict=lost))
+    assert not any("baseline" in tile[1] for tile in still)
     broken = replace(narrow, verdict={**verdict, "value": math.inf})
     assert not any("baseline" in tile[1] for tile in headline_tiles(broken))
 

@@ -352,8 +352,9 @@ def headline_tiles(scores: Scores) -> list[tuple[str, str, str]]:
         between = "" if score.low is None else f"95 %: {score.low:.3g} – {score.high:.3g}"
         found.append((score.short, "relative error (nRMSE)", between))
     baselines, own = _by_value(scores), scores.verdict["value"]
-    if baselines and 0 < own < math.inf:
-        best, least = next(iter(baselines.items()))
+    best, least = next(iter(baselines.items()), ("", 0.0))
+    # A baseline without any error, such as persistence of data that stand still, has no ratio.
+    if least > 0 and 0 < own < math.inf:
         ratio = least / own
         side, ratio = ("below", ratio) if ratio >= 1 else ("above", 1 / ratio)
         word = f"{ratio:.3g}×" if ratio < 1e4 else f"{ratio:.0e}×"
