@@ -19,6 +19,8 @@ from fino.training.settings import TrainingSettings
 SETTINGS = TrainingSettings(
     steps=20, batch=4, validations=4, validation_samples=1, horizon=3, noise=0.05, grow_from=0.3
 )
+#: What the networks add to; upon these twenty steps do not amplify the rounding of sums.
+PRIORS = {"pushed": "stencil", "run": None}
 
 
 def first_gradient(processes: Processes, data: Dataset | None = None) -> dict[str, torch.Tensor]:
@@ -40,8 +42,9 @@ def main(folder: Path) -> None:
         gradient = first_gradient(processes, pushed())
         if processes.is_first:
             save_file(gradient, folder / "conditions.safetensors")
-        fino.fit(little_fino(pushed()), pushed(), out=folder / "pushed", **SETTINGS.model_dump())
-        fino.fit(little_fino(waves()), waves(), out=folder / "run", **SETTINGS.model_dump())
+        for name, data in (("pushed", pushed), ("run", waves)):
+            model = little_fino(data(), predict=PRIORS[name])
+            fino.fit(model, data(), out=folder / name, **SETTINGS.model_dump())
         everything = SETTINGS.model_dump() | {"windows": "first"}
         try:
             fino.fit(little_fino(waves()), spoilt(), out=folder / "spoilt", **everything)
