@@ -128,12 +128,8 @@ def _read_trust(path: Path, weights: str) -> dict[str, Any] | None:
     """What is known about how far to trust these weights; None where nothing is."""
     if not path.is_file():
         return None
-    content = read_bytes(path)
     damaged = f"{path} is damaged or was edited: restore it, or delete it and run `fino calibrate`."
-    try:
-        trust = json.loads(content)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise ValueError(damaged) from None
+    content, trust = _read_json(path, damaged)
     if not isinstance(trust, dict) or _config_bytes(trust) != content:
         raise ValueError(damaged)
     if trust.get("weights_sha256") != weights:
@@ -228,13 +224,18 @@ def _config_bytes(config: dict[str, Any]) -> bytes:
     return (text + "\n").encode()
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def _read_json(path: Path, damaged: str) -> tuple[bytes, Any]:
+    """The bytes of a file and what they say; `damaged` is the line for one that says nothing."""
     content = read_bytes(path)
-    damaged = f"{path} is damaged or was edited: restore it or save the model again."
     try:
-        config = json.loads(content)
+        return content, json.loads(content)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise ValueError(damaged) from None
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    damaged = f"{path} is damaged or was edited: restore it or save the model again."
+    content, config = _read_json(path, damaged)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise ValueError(f"{path} is not a fino model configuration.")
     if config.get("version") not in _READ:
