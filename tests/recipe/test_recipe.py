@@ -118,6 +118,12 @@ def test_one_language_in_files_on_the_command_line_and_in_python(tmp_path):
 
 def test_a_budget_replaces_the_one_of_the_recipe():
     assert read_recipe("quickstart", budget={"steps": 3}).train == {"threads": 1, "steps": 3}
+    for words in (["train.minutes=3"], ["train.minutes=3", "train.cpu_seconds=none"]):
+        train = read_recipe("quickstart", words).train
+        assert train["minutes"] == 3 and train.get("cpu_seconds") is None
+    both = read_recipe("quickstart", ["train.cpu_seconds=9"], budget={"minutes": 3}).train
+    assert both == {"threads": 1, "minutes": 3, "cpu_seconds": 9}
+    assert read_recipe("quickstart", ["train.cpu_seconds=none"]).train["cpu_seconds"] is None
 
 
 def test_one_case_is_what_a_recipe_has_for_a_model():

@@ -156,8 +156,9 @@ def read_recipe(
 ) -> Recipe:
     """A recipe by name or from a file; `changes` such as "data.samples=50" have the last word.
 
-    `tables` replace whole parts of it, as data={"file": "my.h5"} or models=["fino"]; `budget`, as
-    {"minutes": 5}, replaces the training budget.  None for a name is a recipe that says nothing.
+    `tables` replace whole parts of it, as data={"file": "my.h5"} or models=["fino"].  A `budget`,
+    as {"minutes": 5}, or one in the changes, as "train.cpu_seconds=60", replaces that of the
+    recipe.  None for a name is a recipe that says nothing.
     """
     changes = list(changes)
     asked = change_tables({}, changes)
@@ -173,7 +174,8 @@ def read_recipe(
         tables["data"] = {**tables["data"], "reading": reading}
     content |= tables
     limits = {key: value for key, value in (budget or {}).items() if value is not None}
-    if limits:
+    said = asked.get("train", {})
+    if limits or (isinstance(said, dict) and any(said.get(key) is not None for key in _BUDGETS)):
         kept = {k: v for k, v in content.get("train", {}).items() if k not in _BUDGETS}
         content["train"] = {**kept, **limits}
     return parse_recipe(name, change_tables(content, changes))
