@@ -10,15 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fino.cli.console import (
-    progress,
-    say,
-    say_json,
-    show_table,
-    table,
-    training_bar,
-    training_bars,
-)
+from fino.cli.console import progress, say, say_json, show_table, table
 from fino.cli.data import SplitOptions, data_table, tell_data
 
 if TYPE_CHECKING:
@@ -136,6 +128,8 @@ def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
 
 def _watch(steps: Sequence[Step], quiet: bool) -> AbstractContextManager[Callable[[Any], None]]:
     """The bar of a step, or of all that are trained together."""
+    from fino.training.bars import training_bar, training_bars
+
     if len(steps) > 1:
         return training_bars({step.name: step.place for step in steps}, quiet)
     step = steps[0]

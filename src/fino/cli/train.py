@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from fino.cli.console import say, say_json, training_bar
+from fino.cli.console import say, say_json
 from fino.cli.data import SplitOptions, data_table, tell_data
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ def _fit(
             say(f"  from {source}: kept {kept}")
         for line in describe_plan(settings, model, data, asked):
             say(f"  {line}")
-    with training_bar(quiet) as show:
-        return fit(model, data, out=out, progress=show, **settings.model_dump())
+    return fit(model, data, out=out, progress=not quiet, **settings.model_dump())
 
 
 def _check_alone(folder: Path, **options: Any) -> None:
@@ -139,8 +138,7 @@ def _resume(folder: Path, recipe: Recipe, quiet: bool) -> Run:
         changes["seed"] = recipe.seeds[0]
     if not quiet:
         say(f"Going on with {folder} …")
-    with training_bar(quiet) as show:
-        return resume(folder, recipe.data.file, progress=show, **changes)
+    return resume(folder, recipe.data.file, progress=not quiet, **changes)
 
 
 def _tell(run: Run, json: bool, quiet: bool) -> None:

@@ -16,6 +16,7 @@ from fino.durable import check_no_link, clear_leftovers, hold_alone, write_json
 from fino.machine import keep_freed_memory, threads
 from fino.model.emulator import Emulator
 from fino.model.store import load, repair, save, save_trust
+from fino.training.bars import training_bar
 from fino.training.checkpoint import STATE, has_checkpoint, read_checkpoint, write_checkpoint
 from fino.training.choices import check_machine, choose_settings
 from fino.training.journal import Journal
@@ -47,14 +48,18 @@ def fit(
     out: str | Path | None = None,
     *,
     members: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool = True,
     **settings: Any,
 ) -> Run:
     """Train a model on the train part of the data and keep the best by its validation part.
 
     The budget is five minutes unless `minutes`, `cpu_seconds`, `steps` or `epochs` says
-    otherwise.  `out` is the run's folder; a new one under runs/ if not given.  `progress` is
-    called after every step with what happened.  `settings` are those of TrainingSettings.
+    otherwise.  `out` is the run's folder; a new one under runs/ if not given.  `settings` are those
+    of TrainingSettings.
+
+    A bar on standard error shows the time left and the validation error, in a terminal and in a
+    notebook; piped, a line at each validation.  `progress=False` is silent; a function is called
+    after every step with what happened.
 
     With `members`, such as 3, an ensemble of so many networks is trained in its place, each on its
     own error; they share all stacks but the last, and the model is their mean.
@@ -80,13 +85,14 @@ def resume(
     run: Run | str | Path,
     data: Dataset | str | Path | None = None,
     *,
-    progress: Progress | None = None,
+    progress: Progress | bool = True,
     **changes: Any,
 ) -> Run:
     """Go on with an interrupted run; the weights end up as if it had never stopped.
 
     `data` are the run's own: where they are now if the file has moved, and always if they were
     never on disk; others are refused.  `changes` replace settings, such as a larger budget.
+    `progress` is as in `fino.fit`.
     """
     run = find_run(run)
     folder = run.results_folder
@@ -160,16 +166,17 @@ def _run(
     settings: TrainingSettings,
     folder: Path,
     processes: Processes,
-    progress: Progress | None,
+    progress: Progress | bool,
 ) -> Run:
     """Train, and let the folder keep up with what happens."""
     keep_freed_memory()
+    quiet = not (progress and processes.is_first)
+    bar = nullcontext(progress) if callable(progress) else training_bar(quiet)
     journal = Journal(folder, settings, state.step) if processes.is_first else None
     saved = time.monotonic()
-    with _asked_to_stop() as asked:
+    with bar as show, _asked_to_stop() as asked:
         for happened in train(state, data, settings, processes):
-            if progress is not None:
-                progress(happened)
+            show(happened)
             stop = bool(processes.total(asked()))
             if journal is None:
                 if stop:
