@@ -12,6 +12,7 @@ import pytest
 from answers import fino
 
 from fino.data.generate import Plan
+from fino.inference.store import Unfinished
 from fino.training.checkpoint import has_checkpoint
 from fino.training.fit import Interrupted, resume
 from fino.training.run import Run
@@ -67,8 +68,24 @@ def test_a_verb_that_is_told_to_end_says_so(number, code, run, monkeypatch):
     monkeypatch.setattr(Run, "check", lambda self: os.kill(os.getpid(), number))
     answer = fino("evaluate", run)
     assert answer.code == code
-    assert answer.err.splitlines()[-1].startswith("fino: interrupted. Nothing that was there")
+    last = answer.err.splitlines()[-1]
+    assert last == "fino: interrupted. No scores were written; the same command begins again."
     assert (run / "scores.json").read_bytes() == before
+
+
+def test_a_rollout_that_is_told_to_end_goes_on_by_the_same_command(run, tmp_path, monkeypatch):
+    words = ["rollout", run, "--steps", 6, "--engine", "torch", "--out"]
+    assert fino(*words, tmp_path / "whole.npy").code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Unfinished, "mark", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        answer = fino(*words, tmp_path / "u.npy")
+    assert answer.code == 130 and not (tmp_path / "u.npy").exists()
+    assert answer.err.splitlines()[-1] == (
+        "fino: interrupted. The same command goes on with what is in --out; "
+        "without --out it begins again."
+    )
+    assert fino(*words, tmp_path / "u.npy").code == 0
+    assert (tmp_path / "u.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
 
 
 def test_a_killed_process_of_a_training_is_named(run):

@@ -103,6 +103,8 @@ def run_app(app: App, name: str, verbs: list[str]) -> None:
 _AGAIN = {
     "generate": "What is done is kept; the same command goes on.",
     "run": "What is done is kept; the same command goes on.",
+    "rollout": "The same command goes on with what is in --out; without --out it begins again.",
+    "evaluate": "No scores were written; the same command begins again.",
     "": "Nothing that was there before is changed; run the same command again.",
 }
 
