@@ -18,6 +18,7 @@ from fino.durable import write_json, write_whole
 from fino.evaluation.worth import measure_worth
 from fino.export.library import find_compiler
 from fino.machine import describe_machine
+from fino.pde import PROBLEMS
 from fino.report.tables import table_of
 from fino.training.run import PRETRAINED, Run, find_run
 
@@ -55,11 +56,15 @@ def worth(
     """
     kept: dict[str, Any] = text.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in () if only_page else runs or tuple(PRETRAINED):
+        run = find_run(name)
+        if run.data_card.name not in PROBLEMS:
+            say(f"{name}: no classical solver to compare with.")
+            continue
         with progress(name, quiet=json) as show:
-            found = measure(find_run(name), samples, budget)
+            found = measure(run, samples, budget)
             show(1.0)
         if found is None:
-            say(f"{name}: no classical solver to compare with.")
+            say(f"{name}: its starts cannot be drawn again, so no solver is compared.")
             continue
         kept[Path(name).name] = found
         write_json(RESULTS, kept)
@@ -214,6 +219,8 @@ def draw_worth(kept: dict[str, Any], path: Path) -> None:
                 x, y = 1e3 * found[engine]["seconds"], found[engine]["nrmse"]
                 axes.plot(x, y, marker, color="k", ms=7, label=f"FINO, {engine}")
         axes.set(xscale="log", yscale="log")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_minor_formatter("")
         axes.set_title(name, fontsize=10)
         axes.legend(fontsize=6, frameon=False)
         axes.set_xlabel("ms of processor time", fontsize=8)

@@ -49,6 +49,10 @@ def test_every_setting_of_a_fino_is_interpreted_alike(settings, boundary):
     assert_interpreted_alike(random_model(boundary=boundary, width=3, **settings))
 
 
+def test_fluxes_are_interpreted_alike():
+    assert_interpreted_alike(random_model(boundary=("periodic",) * 2, width=3, flux=True))
+
+
 @pytest.mark.parametrize("predict", ["frame", "increment", "linear", "stencil"])
 def test_every_prior_is_interpreted_alike(predict):
     model = random_model(predict=predict, fields=("u", "v"), boundary="reflect", width=2, levels=0)

@@ -157,6 +157,18 @@ def test_planes_with_channels_and_rivals_have_a_page_too(make_run, make_waves):
         report(folders[0], rivals=[other])
 
 
+def test_where_the_equation_is_known_the_solver_is_on_the_page(tmp_path):
+    data = fino.generate("advection", 6, points=32, frames=6, duration=0.1)
+    model = fino.build("fino", data, history=1, width=4, levels=0)
+    run = fino.fit(model, data, steps=1, out=tmp_path / "run", threads=1)
+    evaluate(run)
+    report(run)
+    text = (tmp_path / "run" / "report.html").read_text()
+    assert "Use the solver: at equal error it is" in text
+    assert "Beside the classical solver" in text and 'id="worth"' in text
+    assert "fino, 16 at once" in unescape(text)
+
+
 def test_a_steady_run_that_was_not_scored_is_scored_first(make_run, make_waves):
     folder = make_run("steady", data=make_waves(points=(8, 8), frames=2, steady=True))
     report(folder)

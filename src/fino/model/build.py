@@ -77,6 +77,7 @@ def build(
             raise ValueError(f"Unknown size '{size}'. {did_you_mean(size, [*network_class.sizes])}")
         settings = {**network_class.sizes[size], **settings}
     grid = data.grid
+    predict = _conserving(predict) if settings.get("flux") else predict
     moved_history = 1 if history is None else history
     history = 1 if predict == Moved.kind and history is None else history
     strides, history = _check_strides(strides, data, history)
@@ -125,6 +126,16 @@ def build(
     _fit_scaling(emulator, data, fitted.residual)
     _check_reach(emulator, data)
     return emulator
+
+
+def _conserving(predict: str | None) -> str:
+    """A prior that keeps the sum of every field, as fluxes do."""
+    if predict not in (None, "increment", "moved"):
+        raise ValueError(
+            f"flux=True conserves only on top of the last frame: predict should be 'increment' or "
+            f"'moved', got '{predict}'."
+        )
+    return predict or "increment"
 
 
 def _check_strides(
@@ -238,7 +249,9 @@ def _fit_scaling(emulator: Emulator, data: Dataset, residual: Scaling) -> None:
     given = fit_frames(data.train, 0, 1) if data.steady else fit_frames(data.train)
     emulator.input_mean.copy_(given.mean)
     emulator.input_std.copy_(given.std)
-    emulator.output_mean.copy_(residual.mean)
+    # Fluxes leave every sum as it is, and so does a prior that goes with them: no mean is added.
+    conserves = getattr(emulator.network.settings, "flux", False)
+    emulator.output_mean.copy_(torch.zeros_like(residual.mean) if conserves else residual.mean)
     # A field without a residual is left to the prior: the network cannot make it drift.
     std = residual.std
     emulator.output_std.copy_(torch.where(std > 0, std.clamp_min(1e-12), 0.0))

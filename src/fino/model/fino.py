@@ -30,7 +30,7 @@ from pydantic import ValidationInfo, field_validator, model_validator
 from torch import Tensor, nn
 
 from fino.locality import Locality
-from fino.model.convolution import Convolution, Pool, Upsample, channels_last
+from fino.model.convolution import Convolution, Pool, Upsample, channels_last, pad, stencil
 from fino.model.fused import FUSED_ACTIVATIONS, fused_blocks_allowed, run_fused
 from fino.model.network import (
     ACTIVATIONS,
@@ -49,6 +49,7 @@ __all__ = [
     "FinoBlock",
     "FinoBlockStack",
     "FinoSettings",
+    "FluxHead",
     "LocalOperatorBlock",
 ]
 
@@ -243,8 +244,7 @@ class EncoderDecoder(nn.Module):
             FinoBlockStack(b, b, out, depth, settings, block)
             for b, out, depth in zip(fine, exits, fine_depths, strict=False)
         )
-        pointwise = (0,) * settings.dims
-        self.head = Convolution(exits[0], settings.outputs, pointwise, settings.boundaries)
+        self.head = _head(exits[0], settings)
         self.others = nn.ModuleList(
             _Branch(self, block, entries[-1], coarsest, exits) for _ in range(settings.members - 1)
         )
@@ -260,7 +260,7 @@ class EncoderDecoder(nn.Module):
             below = reach.below(2).then(self.upsample.locality)
             skip = Locality.point(self.settings.dims)
             reach = down.locality.then(below.beside(skip)).then(up.locality)  # type: ignore[union-attr, operator]
-        return reach
+        return reach.then(self.head.locality)
 
     def forward(self, x: Field, theta: Tensor | None = None) -> Field:
         """(b, inputs, *space), and parameters (b, p) where the network takes them.
@@ -312,8 +312,56 @@ class _Branch(nn.Module):
         else:
             inputs = width if settings.stack_depths[-1] > 1 else entry
             self.last = block(inputs, width, exits[-1], settings)
-        head = trunk.head
-        self.head = Convolution(exits[0], settings.outputs, head.radius, settings.boundaries)
+        self.head = _head(exits[0], settings)
+
+
+def _head(inputs: int, settings: Any) -> Convolution | FluxHead:
+    """What turns the last features into the answer."""
+    if settings.flux:
+        return FluxHead(inputs, settings.outputs, settings.boundaries)
+    return Convolution(inputs, settings.outputs, (0,) * settings.dims, settings.boundaries)
+
+
+class FluxHead(nn.Module):
+    """Fluxes through the faces of the cells, and what they leave in each cell.
+
+        F_a = W_a x                                          one flux for each axis and field
+        y(x) = Σ_a F_a(x) − F_a(x + e_a)
+
+    Each face gives to one cell what it takes from the other, so the sum of a field over a periodic
+    domain stays what it was, whatever the weights are.  Both lines are one stencil, `weight`.
+    """
+
+    bias = None
+
+    def __init__(self, inputs: int, outputs: int, boundary: Sequence[str]) -> None:
+        super().__init__()
+        self.boundary, self.radius = tuple(boundary), (1,) * len(boundary)
+        bound = 1 / math.sqrt(inputs)
+        self.flux = nn.Parameter(torch.empty(len(boundary), outputs, inputs))
+        nn.init.uniform_(self.flux, -bound, bound)
+
+    @property
+    def weight(self) -> Tensor:
+        """(outputs, inputs, 3, …): the fluxes of the cell and, taken away, those one cell on."""
+        dims, outputs, inputs = self.flux.shape
+        weight = self.flux.new_zeros(outputs, inputs, *[3] * dims)
+        weight[(..., *[1] * dims)] = self.flux.sum(0)
+        for axis, flux in enumerate(self.flux):
+            weight[(..., *(2 if a == axis else 1 for a in range(dims)))] = -flux
+        return weight
+
+    @property
+    def weights(self) -> tuple[Tensor, Tensor]:
+        """The weight and a bias of zero."""
+        return self.weight, self.flux.new_zeros(self.flux.shape[1])
+
+    @property
+    def locality(self) -> Locality:
+        return Locality(self.radius)
+
+    def forward(self, u: Field) -> Field:
+        return stencil(pad(u, self.radius, self.boundary), self.weight)
 
 
 def _embedding(parameters: int) -> nn.Module:
@@ -378,6 +426,8 @@ class EncoderDecoderSettings(NetworkSettings):
     upsample     `nearest`, or `linear` with the boundary's own ghost cells
     parameters   scalars θ that modulate FINO's blocks; 0 for none
     members      networks of an ensemble, which share all stacks but the last; 1, or 3
+    flux         whether the head gives fluxes, whose differences conserve every field's sum; where
+                 all fields are conserved and all axes periodic
     """
 
     width: int = 32
@@ -389,6 +439,7 @@ class EncoderDecoderSettings(NetworkSettings):
     upsample: Literal["nearest", "linear"] = "nearest"
     parameters: int = 0
     members: int = Setting(1, ge=1)
+    flux: bool = False
 
     @field_validator("levels", "gate_radius", "fuse_radius", "parameters", check_fields=False)
     @classmethod
@@ -416,6 +467,16 @@ class EncoderDecoderSettings(NetworkSettings):
             raise ValueError(
                 f"blocks should be at least 1, one number or one for each of {self.levels + 1} "
                 f"stacks from the finest level to the bottleneck, got {self.blocks}."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _conserves(self) -> EncoderDecoderSettings:
+        open_ends = [name for name in self.boundaries if name != "periodic"]
+        if self.flux and open_ends:
+            raise ValueError(
+                f"flux should be False at a {open_ends[0]} boundary, through which fields may "
+                f"leave: only a periodic domain keeps their sum."
             )
         return self
 

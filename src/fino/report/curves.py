@@ -24,6 +24,7 @@ __all__ = [
     "band_over_time",
     "cost_and_error",
     "coverage_over_time",
+    "error_against_seconds",
     "error_over_parameter",
     "error_over_setting",
     "error_over_time",
@@ -223,6 +224,39 @@ def cost_and_error(comparison: Comparison, metric: str = "nrmse") -> Figure:
         if metric in row.values
     ]
     return pareto(rows, (label, metric))
+
+
+def error_against_seconds(measured: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """Error against processor time: the solvers' curve, and every model as a dot on the same plane.
+
+    `measured` has what `fino.evaluation.worth` found for each model; the solvers are the first's.
+    """
+    labels = {"xlabel": "CPU-seconds for a trajectory", "ylabel": "nRMSE"}
+    with plotted(6.4, 3.9, "beside", xscale="log", yscale="log", **labels) as (figure, axes):
+        curve = next(iter(measured.values()))["curve"]
+        for place, variant in enumerate(
+            {str(s["settings"]): s["settings"] for s in curve}.values()
+        ):
+            own = [s for s in curve if s["settings"] == variant and s["nrmse"] > 0]
+            own.sort(key=lambda s: s["seconds"])
+            said = ", ".join(f"{name} {value}" for name, value in variant.items())
+            axes.plot(
+                [s["seconds"] for s in own],
+                [s["nrmse"] for s in own],
+                marker=".",
+                linestyle=("-", "--", ":", "-.")[place % 4],
+                color=INK,
+                alpha=0.6,
+                label=f"solver, {said}" if said else "solver",
+            )
+        for place, (name, found) in enumerate(measured.items()):
+            style: dict[str, Any] = {"color": color_of(place), "linestyle": ""}
+            axes.plot(found["seconds"], found["nrmse"], "D", label=short(name), **style)
+            label = f"{short(name)}, {found['batch']} at once"
+            axes.plot(
+                found["seconds_batched"], found["nrmse"], "d", mfc="none", label=label, **style
+            )
+        return figure
 
 
 @dataclass(frozen=True)

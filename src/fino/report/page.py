@@ -166,7 +166,7 @@ def _comparison(scores: Scores, others: Sequence[Scores]) -> Comparison | None:
 def _pictures(
     run: Run, scene: Scene, scores: Scores, others: Sequence[Scores], comparison: Comparison | None
 ) -> list[Picture]:
-    pictures, many = [], len(scene.fields) > 1
+    pictures, many = _race(scores, others), len(scene.fields) > 1
     last = scores.over_time["nrmse"]["model"][-1]
     when = "The error is" if scene.steady else "At the last step the error is"
     ending = "" if last is None else f"{when} {100 * last:.2g} % of the field."
@@ -192,6 +192,20 @@ def _pictures(
         figure = curves.cost_and_error(comparison)
         pictures.append(Picture("cost", figure, "Error against the cost of a step"))
     return pictures
+
+
+def _race(scores: Scores, others: Sequence[Scores]) -> list[Picture]:
+    """Error against seconds beside the classical solver, where the equation is known."""
+    every = {each.model["name"]: each.cost.get("worth") for each in (scores, *others)}
+    measured = {name: found for name, found in every.items() if found and found["curve"]}
+    if scores.model["name"] not in measured:
+        return []
+    figure = curves.error_against_seconds(measured)
+    caption = (
+        "Lower and farther to the left is better: a dot below the line is cheaper than the solver "
+        "of its error, one above it dearer. One thread, processor time."
+    )
+    return [Picture("worth", figure, "Beside the classical solver", caption)]
 
 
 def _errors(run: Run, scores: Scores, others: Sequence[Scores]) -> Picture:
@@ -286,6 +300,7 @@ def _html(
         best=tables.best_columns(scores),
         by_field=tables.field_table(scores),
         verdict=f"{describe_verdict(scores)} {describe_few_tested(scores)}".strip(),
+        worth=words.describe_worth(scores),
         trust=words.describe_trust(scores, has_data=not run.is_shipped),
         asked=words.describe_question(run.data, scores),
         tiles=words.headline_tiles(scores),
