@@ -346,9 +346,11 @@ class FluxHead(nn.Module):
         """(outputs, inputs, 3, …): the fluxes of the cell and, taken away, those one cell on."""
         dims, outputs, inputs = self.flux.shape
         weight = self.flux.new_zeros(outputs, inputs, *[3] * dims)
-        weight[(..., *[1] * dims)] = self.flux.sum(0)
+        at: tuple[Any, ...] = (..., *[1] * dims)
+        weight[at] = self.flux.sum(0)
         for axis, flux in enumerate(self.flux):
-            weight[(..., *(2 if a == axis else 1 for a in range(dims)))] = -flux
+            at = (..., *(2 if a == axis else 1 for a in range(dims)))
+            weight[at] = -flux
         return weight
 
     @property
