@@ -46,6 +46,7 @@ _HOME = {
     "generate": "data.generate",
     "inspect": "inspection.inspect",
     "load": "model.store",
+    "longest_stride": "model.build",
     "open": "data.open",
     "pretrained": "training.run",
     "report": "report",

@@ -95,3 +95,20 @@ def test_on_a_grid_of_few_cells_the_network_is_wider(points, width, activation):
     network = fino.build("fino", data, predict="linear").network.settings
     assert (network.width, network.levels, network.blocks) == (width, 0, 3)
     assert network.activation == activation
+
+
+def test_the_longest_stride_keeps_the_motion_within_reach_and_enough_steps():
+    slow = fino.generate("advection", 6, points=64, frames=65, duration=0.5, beta=1.0)
+    moved = 1.0 * (0.5 / 64) * 64  # speed · Δt in cells of the unit interval
+    assert moved == pytest.approx(0.5)
+    assert fino.longest_stride(slow) == 8  # 8 steps are left; the motion alone would allow 16
+    quick = fino.generate("advection", 6, points=64, frames=65, duration=2.0, beta=1.0)
+    assert fino.longest_stride(quick) == 4  # 8 cells
+    assert fino.longest_stride(steady()) == 1
+
+
+def test_a_network_that_sees_little_allows_short_steps_only():
+    few = fino.generate("advection", 6, points=6, frames=65, duration=20.0, beta=0.2)
+    reach = min(fino.Fino(1, 1, 1, width=1, levels=0).locality.radius)
+    moved = 0.2 * (20.0 / 64) * 6
+    assert fino.longest_stride(few) == int(reach / 1.2 / moved) < 8

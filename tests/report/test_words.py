@@ -54,6 +54,18 @@ def test_a_model_that_sees_too_little_is_told_what_helps():
         assert verdict in describe_plan(settings, model, data)[1]
 
 
+def test_the_plan_says_what_longer_steps_would_save():
+    data = fino.generate("advection", 6, points=64, frames=65, duration=0.5, beta=1.0)
+    model = fino.build("fino", data, width=4, history=1, levels=1)
+    words = "\n".join(describe_plan(TrainingSettings(steps=1), model, data))
+    assert (
+        "long steps: the data move 0.5 cells a step; steps 8 times as long are within reach and "
+        "make a rollout 8 times cheaper (--stride-time 8, or auto)"
+    ) in words
+    far = data.strided(time=8)
+    assert "long steps" not in "\n".join(describe_plan(TrainingSettings(steps=1), model, far))
+
+
 def test_the_light_cone_is_said_with_its_source():
     data = waves(speed=1.25)
     assert describe_light_cone(light_cone(data), data) == (

@@ -52,6 +52,8 @@ def test_train_says_what_it_chose_and_why_and_resume_goes_on(file, tmp_path, cap
         (["--data", "FILE", "--set", "jobs=2"], "--set jobs=2 is for `fino run`"),
         (["--recipe", "quickstart"], "needs --data FILE, or --resume RUN, or make them: fino run"),
         (["--data", "FILE", "--recipe", "quickstrat"], "Did you mean 'quickstart'?"),
+        (["--data", "FILE", "--stride-time", "two"], "auto or a whole number, got 'two'"),
+        (["--resume", "x", "--stride-time", "2"], "leave out --stride-time"),
     ],
 )
 def test_mistakes_get_one_line(file, words, answer):
@@ -104,3 +106,15 @@ def test_train_reads_the_small_files_and_the_shipped_recipes(file, tmp_path, cap
     common = ["--data", str(file), "--recipe", "quickstart", "--steps", "1", "--json"]
     fino_train(*common, "--set", "model.history=2", "--out", str(tmp_path / "b"))
     assert fino.Run(tmp_path / "b").settings.threads == 1
+
+
+@pytest.mark.parametrize(("asked", "stride"), [("auto", 4), ("2", 2)])
+def test_long_steps_are_learned_and_known_to_the_run(tmp_path, capsys, asked, stride):
+    file = tmp_path / "slow.h5"
+    fino.generate("advection", 8, out=file, points=32, frames=33, duration=0.5, beta=1.0)
+    words = ["--set", "model.width=4", "--set", "model.history=1", "--stride-time", asked]
+    fino_train("--data", str(file), "--steps", "2", "--out", str(tmp_path / "run"), *words)
+    run = fino.Run(tmp_path / "run")
+    assert run.data.dt == pytest.approx(stride * 0.5 / 32) == pytest.approx(run.model.settings.dt)
+    assert run.data.frames == 32 // stride + 1
+    fino_train("--resume", str(tmp_path / "run"), "--steps", "3", "--json")

@@ -13,6 +13,7 @@ from fino.cli.console import say, say_json
 from fino.cli.data import SplitOptions, data_table, tell_data
 
 if TYPE_CHECKING:
+    from fino.data.dataset import Dataset
     from fino.recipe.recipe import Recipe
     from fino.training.run import Run
 
@@ -32,6 +33,7 @@ def train(
     out: Path | None = None,
     resume: Path | None = None,
     recipe: str | None = None,
+    stride_time: str | None = None,
     set: tuple[str, ...] = (),
     json: bool = False,
 ) -> None:
@@ -54,6 +56,7 @@ def train(
         resume: A run folder to go on with.
         recipe: A recipe by name or as a TOML file: what it says for this model, and its data file
             if `--data` is not given.  Budgets on the command line replace its own.
+        stride_time: Learn steps of so many frames; auto takes the longest that the reach allows.
         set: Any setting: `--set model.width=48`, `--set train.horizon=8`, `--set data.train=100`.
             `--set train.seed=1` draws the first weights anew too.
         json: Print the result as JSON.
@@ -71,9 +74,12 @@ def train(
     quiet = json or int(os.environ.get("RANK", "0")) > 0
     try:
         if resume is None:
-            run = _fit(chosen, model, start_from, out, quiet)
+            run = _fit(chosen, model, start_from, out, quiet, stride_time)
         else:
-            _check_alone(resume, **{"model": model, "from": start_from, "out": out})
+            _check_alone(
+                resume,
+                **{"model": model, "from": start_from, "out": out, "stride-time": stride_time},
+            )
             run = _resume(resume, chosen, quiet)
     except Interrupted as stopped:
         print(f"fino: {stopped}", file=sys.stderr)
@@ -82,7 +88,12 @@ def train(
 
 
 def _fit(
-    recipe: Recipe, name: str | None, source: str | None, out: Path | None, quiet: bool
+    recipe: Recipe,
+    name: str | None,
+    source: str | None,
+    out: Path | None,
+    quiet: bool,
+    stride: str | None = None,
 ) -> Run:
     from fino.model.build import build
     from fino.model.transfer import begin_from
@@ -99,6 +110,7 @@ def _fit(
         other = f", or make them: fino run {recipe.name}" if case.data.is_given else ""
         raise ValueError(f"fino train needs --data FILE, or --resume RUN{other}.")
     data = open_data(case.data, Path(case.data.file))
+    data = _strided(data, stride, case.model)
     kept = ""
     if source is None:
         model = build(case.model, data, **{"seed": case.seed, **case.build})
@@ -118,6 +130,18 @@ def _fit(
         for line in describe_plan(settings, model, data, asked):
             say(f"  {line}")
     return fit(model, data, out=out, progress=not quiet, **settings.model_dump())
+
+
+def _strided(data: Dataset, stride: str | None, model: str) -> Dataset:
+    """Every n-th frame of the data; `auto` is as many as the model's reach allows."""
+    from fino.model.build import longest_stride
+
+    if stride is None:
+        return data
+    if stride != "auto" and not (stride.isdecimal() and int(stride) > 0):
+        raise ValueError(f"--stride-time should be auto or a whole number, got '{stride}'.")
+    frames = longest_stride(data, model) if stride == "auto" else int(stride)
+    return data.strided(time=frames) if frames > 1 else data
 
 
 def _check_alone(folder: Path, **options: Any) -> None:

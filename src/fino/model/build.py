@@ -26,11 +26,16 @@ from fino.model.scaling import Scaling, fit_frames
 from fino.pde import PROBLEMS
 from fino.settings import did_you_mean
 
-__all__ = ["build"]
+__all__ = ["build", "longest_stride"]
 
 #: How many times as far as the data move a model should see.  At the edge of its reach it has few
 #: weights: advection by 8.3 cells exploded with a reach of 9.
 _MARGIN = 1.2
+
+#: Cells that data may move in a long step: compressible flow was learned well with 5 to 8.  And
+#: steps that a trajectory should keep, so that rollouts can still be trained and scored.
+_FAR = 8.0
+_FEWEST_STEPS = 8
 
 #: Cells along an axis on which what a combination of past frames leaves over was learned well
 #: without levels; on 256 and 1024 cells one and three levels did better, by a quarter and fivefold.
@@ -234,6 +239,25 @@ def levels_to_see(name: str, data: Dataset, settings: dict[str, Any]) -> int:
         if all(r >= _MARGIN * c for r, c in zip(reach.radius, cells, strict=True)):
             return levels
     return allowed
+
+
+def longest_stride(data: Dataset, name: str = "fino") -> int:
+    """How many frames a step may pass: the CFL condition of a learned local step.
+
+        stride · cells a step ≤ reach / 1.2,   and at most 8 cells
+
+    Every step costs the same, however much time it covers, so a stride of n is n times cheaper.
+    One where the data are steady, have too few frames or move far in a step already.
+    """
+    if data.steady:
+        return 1
+    cells, steps = max(light_cone(data).cells), int(data.lengths.min(initial=data.frames)) - 1
+    shape = {"dims": data.grid.dims, "inputs": 1, "outputs": 1, "boundary": data.grid.boundary}
+    if "levels" in inspect.signature(MODELS[name]).parameters:
+        shape |= {"levels": _levels_to(4, data), "width": 1}
+    reach = min(MODELS[name](**shape).locality.radius)
+    allowed = min(reach / _MARGIN, _FAR) / cells if cells > 0 else 1.0
+    return max(1, min(int(allowed), steps // _FEWEST_STEPS))
 
 
 def _levels_to(cells: int, data: Dataset) -> int:

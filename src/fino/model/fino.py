@@ -49,7 +49,6 @@ __all__ = [
     "FinoBlock",
     "FinoBlockStack",
     "FinoSettings",
-    "FluxHead",
     "LocalOperatorBlock",
 ]
 

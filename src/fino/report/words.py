@@ -15,6 +15,7 @@ from fino.evaluation.evaluate import COMPARED, TOLERANCE, Reproduction
 from fino.inspection.reach import Reach, reach
 from fino.metrics.scores import Scores
 from fino.model import MODELS
+from fino.model.build import longest_stride
 from fino.model.emulator import Emulator
 from fino.pde import PROBLEMS
 from fino.training.run import Run
@@ -77,6 +78,7 @@ def describe_plan(
     return [
         f"model {model.settings.model}: {model.parameters_count:,} weights, {shape}",
         _reach(model, prior.kind, data),
+        *_long_steps(model, data),
         f"it is shown {model.history} {unit} and predicts {prior.line}{_strides(model)}",
         f"data: {len(data.train)} trajectories to learn from, {len(data.validation)} to validate on"
         f"{no_validation}",
@@ -205,6 +207,20 @@ def _reach(model: Emulator, prior: str, data: Dataset) -> str:
     elif prior == "linear":
         verdict = "less, but the history itself carries the motion"
     return f"reach: it sees {sees} a step; {describe_light_cone(cone, data).rstrip('.')}: {verdict}"
+
+
+def _long_steps(model: Emulator, data: Dataset) -> list[str]:
+    """What longer steps would save, where they are within reach."""
+    if model.strides != (1,) or model.settings.model not in MODELS:
+        return []
+    stride = longest_stride(data, model.settings.model)
+    if stride < 2:
+        return []
+    moved = f"the data move {cells((max(light_cone(data).cells),))} cells a step"
+    return [
+        f"long steps: {moved}; steps {stride} times as long are within reach and make a rollout "
+        f"{stride} times cheaper (--stride-time {stride}, or auto)"
+    ]
 
 
 def describe_question(data: Dataset, scores: Scores) -> str:
