@@ -9,7 +9,13 @@ from PIL import Image
 
 from fino.grid import Grid
 from fino.report import curves, look
-from fino.report.movie import gradient, movie_frames, player_content, write_movie
+from fino.report.movie import (
+    gradient,
+    movie_frames,
+    player_content,
+    write_movie,
+    write_rollout_movie,
+)
 from fino.report.scene import Scene, draw_fields, draw_space_time
 
 
@@ -143,6 +149,35 @@ def test_a_movie_has_a_picture_for_every_frame(points, tmp_path):
     assert not np.array_equal(drawn[0], drawn[-1])
 
 
+def test_a_movie_shows_every_field_with_its_scale_and_the_truth_as_far_as_it_is_known(tmp_path):
+    one, two = (next(movie_frames(scene((8, 12), channels=c))) for c in (1, 2))
+    assert two.shape[0] > 1.5 * one.shape[0] and two.shape[1] == one.shape[1]
+    path = tmp_path / "rollout.gif"
+    frames, grid = (
+        np.random.default_rng(0).normal(size=(4, 2, 6, 9)),
+        Grid((6, 9), ((0, 2), (0, 3)), "periodic"),
+    )
+    write_rollout_movie(frames, path, grid, [1, 2, 3, 4], ("u", "v"), truth=frames[:2])
+    with Image.open(path) as image:
+        beside = image.size
+    write_rollout_movie(frames, path, grid, [1, 2, 3, 4], ("u", "v"))
+    with Image.open(path) as image:
+        assert image.n_frames == 4 and image.size[0] < beside[0] and image.size[1] == beside[1]
+
+
+def test_fields_that_are_not_square_are_the_right_way_round():
+    """x to the right, y upwards: what is high at large x and low y is at the bottom right."""
+    x, y = np.meshgrid(np.arange(12), np.arange(5), indexing="ij")
+    values = np.where((x > 9) & (y < 2), 1.0, 0.0)[None, None]
+    grid = Grid((12, 5), ((0.0, 12.0), (0.0, 5.0)), "periodic")
+    wide = Scene(values, values, [0.0], grid, ("u",))
+    picture = wide.picture(values[0, 0])
+    assert picture.shape == (5, 12) and picture[-1, -1] == 1 and picture[0, 0] == 0
+    assert wide.tallness == 0.5 and wide.axes == (("x", 0, 12), ("y", 0, 5))
+    images = [axes.images[0] for axes in draw_fields(wide, count=1).axes if axes.images]
+    assert images[0].get_extent() == [0, 12, 0, 5]
+
+
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="no ffmpeg")
 def test_a_movie_can_be_mp4(tmp_path):
     path = write_movie(scene((8, 8)), tmp_path / "movie.mp4")
@@ -162,13 +197,15 @@ def test_movies_of_another_kind_are_refused(tmp_path, monkeypatch):
 def test_the_player_takes_lines_as_numbers_and_planes_as_strips():
     lines = player_content(scene())
     assert lines["kind"] == "lines"
-    assert (
-        len(lines["facts"]["lines"]["truth"]) == 5
-        and len(lines["facts"]["lines"]["truth"][0]) == 24
-    )
+    truth = lines["facts"]["fields"][0]["lines"]["truth"]
+    assert len(truth) == 5 and len(truth[0]) == 24
     maps = player_content(scene((8, 12)))
     assert maps["kind"] == "maps"
-    assert all(strip.startswith("data:image/png;base64,") for strip in maps["strips"].values())
+    assert (maps["across"], maps["up"]) == (["x", "0", "1"], ["y", "0", "1"])
+    several = player_content(scene((8, 12), channels=3))["facts"]["fields"]
+    assert [field["label"] for field in several] == ["u", "v", "w"]
+    for field in [*maps["facts"]["fields"], *several]:
+        assert all(strip.startswith("data:image/png;base64,") for strip in field["strips"].values())
     assert gradient("viridis").count("rgb(") == 12
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fino.cli.console import progress, say, say_json
 from fino.cli.data import FileOptions, options_of
+from fino.grid import Grid
 
 __all__ = ["rollout"]
 
@@ -52,7 +53,7 @@ def rollout(
         region: Predict only these cells, as start:stop for each axis, such as 40:60,0:32.
         every: Keep every n-th frame.
         out: A .npy or .h5 file for the frames.
-        movie: A GIF of the frames.
+        movie: A GIF of all fields, beside the truth where the start is from the data.
         interval: A share such as 0.9: also write the band that holds so many cells of trajectories
             like the validation ones, as OUT-lower and OUT-upper.
         strict: Refuse what is unlike the training data instead of warning of it.
@@ -103,13 +104,13 @@ def rollout(
             done: Any = rollout_launched(model, start, steps, out=out, progress=show, **ways, **cut)
     except Diverged as stop:
         if rank == 0:
-            _write_movie(stop.frames, movie, model.grid.dims)
+            _write_movie(stop.frames, movie, model, start, cut["region"], every)
         raise
     if done is None:
         return
     frames = done.frames if interval is None else done.frames.frames
     size = tuple(frames.shape)
-    _write_movie(frames, movie, model.grid.dims)
+    _write_movie(frames, movie, model, start, cut["region"], every)
     halo = {"halo_share": done.halo_share} if done.block else {}
     checked = None
     if check is not None:
@@ -143,12 +144,29 @@ def _check(
     return spot_check(found, sample, frames, share=share, part=source.test)
 
 
-def _write_movie(frames: Any, movie: Path | None, dims: int) -> None:
-    """The frames, or those of the first of a batch, as a GIF; none of a rollout without frames."""
-    if movie is not None and frames is not None and frames.shape[-dims - 2]:
-        from fino.report.movie import write_prediction_movie
+def _write_movie(
+    frames: Any, movie: Path | None, model: Any, start: Any, region: Any, every: int
+) -> None:
+    """The frames, or those of the first of a batch, as a GIF; none of a rollout without frames.
 
-        write_prediction_movie(frames if frames.ndim == dims + 2 else frames[0], movie)
+    A start from the data has a truth, which is shown beside them.
+    """
+    from fino.data.dataset import Sample
+    from fino.report.movie import write_rollout_movie
+
+    dims = model.grid.dims
+    if movie is None or frames is None or not frames.shape[-dims - 2]:
+        return
+    frames = frames if frames.ndim == dims + 2 else frames[0]
+    truth: Any = start.future[every - 1 :: every] if isinstance(start, Sample) else None
+    grid = model.grid.with_points(frames.shape[2:])
+    if region is not None:
+        places = zip(grid.extent, region, grid.spacing, strict=True)
+        extent = tuple((low + a * size, low + b * size) for (low, _), (a, b), size in places)
+        grid = Grid(grid.points, extent, grid.boundary)
+        truth = None if truth is None else truth[(..., *(slice(*ends) for ends in region))]
+    times = [model.settings.dt * every * (frame + 1) for frame in range(len(frames))]
+    write_rollout_movie(frames, movie, grid, times, model.settings.fields, truth)
 
 
 def _plan(

@@ -1,8 +1,10 @@
 """A rollout that moves: as a movie file, or inside a page with a slider.
 
     write_movie(scene, "out.gif")               truth, prediction and error: GIF or mp4
-    write_prediction_movie(frames, "out.gif")   a prediction alone: GIF
+    write_rollout_movie(frames, "out.gif", …)   a rollout of any size and length: GIF
     player_content(scene)                       what a page needs to play it
+
+All fields are shown, with axes, time and scales.
 
 GIF needs nothing but Pillow, which matplotlib brings; mp4 needs `ffmpeg` on the path.  Predictions
 may be of any size: what does not fit on a screen is thinned to every n-th cell, and long rollouts
@@ -29,21 +31,23 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from fino.durable import whole_file
+from fino.grid import Grid
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn
-from fino.report.scene import Scene, color_limits, draw_lines, draw_row
+from fino.report.scene import Scene, color_limits, draw_line_rows, draw_rows
 
-__all__ = ["gradient", "player_content", "write_movie", "write_prediction_movie"]
+__all__ = ["gradient", "player_content", "write_movie", "write_rollout_movie"]
 
 #: A prediction alone is shown with at most so many cells on a side, and frames.
 _PIXELS = 512
 _FRAMES = 150
-#: A page plays so many frames; browsers draw strips up to this width everywhere.
-_PLAYED = 60
+#: A page plays so many frames, fewer where there are many fields; browsers draw strips up to this
+#: width everywhere.
+_PLAYED, _PLAYED_IN_ALL, _FEWEST_PLAYED = 60, 180, 20
 _WIDEST = 8192
 
 
-def write_movie(scene: Scene, path: str | Path, channel: int = 0, fps: int = 12) -> Path:
-    """Write one channel of the rollout as GIF or mp4; the ending of the name says how."""
+def write_movie(scene: Scene, path: str | Path, fps: int = 12) -> Path:
+    """Write every field of the rollout as GIF or mp4; the ending of the name says how."""
     path = Path(path)
     if path.suffix not in (".gif", ".mp4"):
         raise ValueError(f"a movie should end in .gif or .mp4, got '{path.name}'.")
@@ -51,32 +55,49 @@ def write_movie(scene: Scene, path: str | Path, channel: int = 0, fps: int = 12)
         raise ValueError("mp4 needs ffmpeg, which is not installed. Use a name ending in .gif.")
     path.parent.mkdir(parents=True, exist_ok=True)
     write = _write_gif if path.suffix == ".gif" else _write_mp4
-    write(movie_frames(scene, channel), path, fps)
+    write(movie_frames(scene), path, fps)
     return path
 
 
-def movie_frames(scene: Scene, channel: int = 0) -> Iterator[np.ndarray]:
+def movie_frames(scene: Scene) -> Iterator[np.ndarray]:
     """The movie's pictures one by one, (height, width, 3) in bytes."""
     scene = scene.flat()
-    panels, is_line = scene.panels(channel), scene.dims == 1
-    with drawn(7.2, 4.2) if is_line else drawn(9.0, 3.3) as figure:
+    panels = [scene.panels(channel) for channel in range(len(scene.fields))]
+    width, height = _movie_size(scene, len(panels[0]))
+    with drawn(width, height) as figure:
         canvas = FigureCanvasAgg(figure)
         figure.set_dpi(100)
-        artists: Sequence[Any] = (
-            draw_lines(figure, scene, [0], channel)[0]
-            if is_line
-            else draw_row(figure, scene, panels, channel)
-        )
+        title = figure.suptitle("steady" if scene.steady else f"t = {scene.times[0]:.4g}")
+        draw = draw_line_rows if scene.dims == 1 else draw_rows
+        artists = draw(figure, scene, panels)
+        canvas.draw()
+        # The layout is found once: axes that wander are hard to watch.  What does not move is drawn
+        # once, too.
+        figure.set_layout_engine("none")
+        moving = [title, *(artist for row in artists for artist in row)]
+        for artist in moving:
+            artist.set_animated(True)
+        canvas.draw()
+        still = canvas.copy_from_bbox(figure.bbox)
         for frame, time in enumerate(scene.times):
-            for artist, panel in zip(artists, panels, strict=True):
-                values = panel.values[frame]
-                artist.set_ydata(values) if is_line else artist.set_data(scene.picture(values))
-            figure.suptitle("steady" if scene.steady else f"t = {time:.3f}", fontsize=11)
-            canvas.draw()
-            if frame == 0:
-                # The layout is found once; a movie whose axes wander is hard to watch.
-                figure.set_layout_engine("none")
+            canvas.restore_region(still)
+            title.set_text("steady" if scene.steady else f"t = {time:.4g}")
+            for row, artists_of_row in zip(panels, artists, strict=True):
+                for artist, panel in zip(artists_of_row, row, strict=True):
+                    values = panel.values[frame]
+                    is_line = scene.dims == 1
+                    artist.set_ydata(values) if is_line else artist.set_data(scene.picture(values))
+            for artist in moving:
+                figure.draw_artist(artist)
             yield np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def _movie_size(scene: Scene, panels: int) -> tuple[float, float]:
+    """Width and height in inches of a movie with so many pictures of each field side by side."""
+    rows = len(scene.fields)
+    if scene.dims == 1:
+        return 7.2, 0.6 + rows * (3.6 if panels > 1 else 2.6)
+    return 0.6 + 2.9 * panels, 0.6 + rows * 2.4 * scene.tallness
 
 
 def _write_gif(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
@@ -122,92 +143,89 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
             raise ValueError(f"ffmpeg could not write {path}: {done.stderr.decode().strip()}")
 
 
-def write_prediction_movie(frames: Any, path: str | Path, channel: int = 0, fps: int = 12) -> Path:
-    """Write frames (t, c, *space), an array or a tensor, as a GIF."""
+def write_rollout_movie(
+    frames: Any,
+    path: str | Path,
+    grid: Grid,
+    times: Sequence[float],
+    fields: Sequence[str],
+    truth: Any = None,
+    fps: int = 12,
+) -> Path:
+    """Write frames (t, c, *space), an array or a tensor, as a GIF, beside the truth if it is known.
+
+    The truth may end before the prediction does: then its picture is empty from there on.
+    """
     path = Path(path)
     if path.suffix != ".gif":
-        raise ValueError(f"a movie without truth should end in .gif, got '{path.name}'.")
+        raise ValueError(f"a movie of a rollout should end in .gif, got '{path.name}'.")
     if not len(frames):
         raise ValueError("a movie needs at least one frame. Use more steps.")
-    path.parent.mkdir(parents=True, exist_ok=True)
     shown = np.linspace(0, len(frames) - 1, min(len(frames), _FRAMES)).round().astype(int)
-    small = np.stack([_thin(frames[int(time)][channel]) for time in shown])
-    _save_gif(list(_line_pictures(small) if small.ndim == 2 else _map_pictures(small)), path, fps)
-    return path
+    small = np.stack([_thin(frames[int(i)]) for i in shown])
+    known = np.full_like(small, np.nan)
+    for place, i in enumerate(shown):
+        if truth is not None and i < len(truth):
+            known[place] = _thin(truth[int(i)])
+    axes = small.ndim - 2
+    coarse = Grid(small.shape[2:], grid.extent[:axes], grid.boundary[:axes])
+    moments = np.asarray(times)[shown]
+    scene = Scene(known, small, moments, coarse, tuple(fields), model="prediction")
+    return write_movie(scene, path, fps)
 
 
-def _thin(field: Any) -> np.ndarray:
-    """A line or a plane of a field, small enough to show."""
-    if len(field.shape) == 3:
-        field = field[..., field.shape[-1] // 2]
-    stride = max(1, -(-max(field.shape) // _PIXELS))
-    part = field[tuple(slice(None, None, stride) for _ in field.shape)]
+def _thin(frame: Any) -> np.ndarray:
+    """Fields (c, *space) as lines or planes that are small enough to show."""
+    if len(frame.shape) == 4:
+        frame = frame[..., frame.shape[-1] // 2]
+    stride = max(1, -(-max(frame.shape[1:]) // _PIXELS))
+    part = frame[(slice(None), *(slice(None, None, stride) for _ in frame.shape[1:]))]
     array = part.detach().cpu().numpy() if hasattr(part, "detach") else part
     return np.array(array, dtype=np.float64)
 
 
-def _map_pictures(planes: np.ndarray) -> Iterator[Image.Image]:
-    """Planes (t, x, y) as pictures with y upwards, in one palette for all frames."""
-    low, high = color_limits(planes)
-    zoom = max(1, _PIXELS // max(planes.shape[1:]) // 2)
-    for plane in planes:
-        level = np.nan_to_num((plane - low) / (high - low)).clip(0, 1)
-        pixels = (255 * level.T[::-1]).astype(np.uint8)
-        picture = Image.fromarray(pixels.repeat(zoom, 0).repeat(zoom, 1)).convert("P")
-        picture.putpalette(_colors(FIELD_MAP, 256).astype(int).ravel().tolist())
-        yield picture
-
-
-def _line_pictures(lines: np.ndarray) -> Iterator[Image.Image]:
-    """Lines (t, x) as plots with one scale."""
-    low, high = color_limits(lines)
-    margin = 0.08 * (high - low)
-    with drawn(7.2, 3.2) as figure:
-        canvas = FigureCanvasAgg(figure)
-        panel = figure.subplots()
-        (line,) = panel.plot(lines[0], color=color_of(0))
-        panel.set(ylim=(low - margin, high + margin), xlabel="cell")
-        for values in lines:
-            line.set_ydata(values)
-            canvas.draw()
-            yield Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
-
-
-def player_content(scene: Scene, channel: int = 0) -> dict[str, Any]:
-    """What the page needs to play one channel of the rollout."""
+def player_content(scene: Scene) -> dict[str, Any]:
+    """What the page needs to play the rollout, field by field."""
     scene = scene.flat()
     is_line = scene.dims == 1
-    worst = scene.error_limit(channel)
-    low, high = scene.limits(channel) if is_line else color_limits(scene.truth[:, channel])
-    frames = _PLAYED
+    frames = max(_FEWEST_PLAYED, min(_PLAYED, _PLAYED_IN_ALL // len(scene.fields)))
     if not is_line:
-        width = scene.picture(scene.truth[0, channel]).shape[1]
-        frames = max(2, min(_PLAYED, _WIDEST // width))
+        width = scene.picture(scene.truth[0, 0]).shape[1]
+        frames = max(2, min(frames, _WIDEST // width))
     picked = scene.moments(frames)
-    facts: dict[str, Any] = {"times": [f"{scene.times[i]:.4g}" for i in picked], "lines": None}
-    content: dict[str, Any] = {
-        "facts": facts,
+    across, up = scene.axes
+    return {
         "kind": "lines" if is_line else "maps",
-        "label": scene.label(channel),
-        "low": f"{low:.3g}",
-        "high": f"{high:.3g}",
-        "worst": f"{worst:.2g}",
-        "tallness": 1.0 if is_line else scene.tallness,
         "model": scene.model,
+        "tallness": 1.0 if is_line else scene.tallness,
+        "across": [across[0], *(f"{end:.4g}" for end in across[1:])],
+        "up": [up[0], *(f"{end:.4g}" for end in up[1:])],
+        "facts": {
+            "times": [f"{scene.times[i]:.4g}" for i in picked],
+            "fields": [_played_field(scene, c, picked) for c in range(len(scene.fields))],
+        },
     }
+
+
+def _played_field(scene: Scene, channel: int, picked: list[int]) -> dict[str, Any]:
+    """One field: its name, the ends of its scales, and its pictures or lines."""
+    is_line, worst = scene.dims == 1, scene.error_limit(channel)
+    low, high = scene.limits(channel) if is_line else color_limits(scene.truth[:, channel])
+    field: dict[str, Any] = {"label": scene.label(channel), "worst": f"{worst:.2g}"}
+    field |= {"low": f"{low:.3g}", "high": f"{high:.3g}"}
     panels = dict(zip(("truth", "prediction", "error"), scene.panels(channel), strict=True))
     if is_line:
         ends = {"error": (-worst, worst)}
-        facts["lines"] = {
+        field["lines"] = {
             name: _heights(panel.values[picked], *ends.get(name, (low, high)))
             for name, panel in panels.items()
         }
     else:
-        content["strips"] = {
+        field["strips"] = {
             name: _strip([scene.picture(panel.values[i]) for i in picked], panel.colors)
             for name, panel in panels.items()
         }
-    return content
+    return field
 
 
 def gradient(name: str) -> str:

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from fino.grid import Grid
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, drawn, short
 
-__all__ = ["Scene", "color_limits", "draw_fields", "draw_lines", "draw_row", "draw_space_time"]
+__all__ = ["Scene", "color_limits", "draw_fields", "draw_line_rows", "draw_rows", "draw_space_time"]
 
 
 class Panel(NamedTuple):
@@ -35,7 +35,8 @@ class Scene:
     """Truth and prediction (t, c, *space) as numpy arrays.
 
     Steady data have one frame each; then `given` is the input (c, *space).  On a sphere the first
-    axis is the latitude, and pictures have north at the top.  Cells outside of a mask are NaN.
+    axis is the latitude, and pictures have north at the top.  Cells outside of a mask are NaN, and
+    so is a truth that is not known.
     """
 
     truth: np.ndarray
@@ -105,9 +106,26 @@ class Scene:
             for name, (low, high) in zip(names, self.grid.extent, strict=False)
         )
 
+    @property
+    def axes(self) -> tuple[tuple[str, float, float], tuple[str, float, float]]:
+        """What a picture shows across and upwards: (name, low end, high end) of both."""
+        ends = [(min(extent), max(extent)) for extent in self.grid.extent[:2]]
+        (left, right), (low, high) = ends[::-1] if self.sphere else (ends[0], ends[-1])
+        across, up = ("longitude", "latitude") if self.sphere else ("x", "y")
+        return (across, left, right), (up, low, high)
+
+    @property
+    def has_truth(self) -> bool:
+        return not np.isnan(self.truth).all()
+
+    @property
+    def scaled_by(self) -> np.ndarray:
+        """What the scales follow: the truth, or the prediction where there is none."""
+        return self.truth if self.has_truth else self.prediction
+
     def limits(self, channel: int) -> tuple[float, float]:
         """One scale for truth and prediction, both as lines: the truth's own range."""
-        low, high = (float(f(self.truth[:, channel])) for f in (np.nanmin, np.nanmax))
+        low, high = (float(f(self.scaled_by[:, channel])) for f in (np.nanmin, np.nanmax))
         return (low, high) if high > low else (low - 0.5, high + 0.5)
 
     def error_limit(self, channel: int) -> float:
@@ -117,14 +135,20 @@ class Scene:
         return float(finite.max()) if finite.size and finite.max() > 0 else 1.0
 
     def panels(self, channel: int) -> list[Panel]:
-        """Truth, prediction and error of one channel, the first two in the same colours."""
-        low, high = color_limits(self.truth[:, channel])
+        """Truth, prediction and error of one channel, the first two in the same colours.
+
+        A prediction without a truth is alone.
+        """
+        low, high = color_limits(self.scaled_by[:, channel])
         worst, label = self.error_limit(channel), self.label(channel)
         own = {"cmap": FIELD_MAP, "vmin": low, "vmax": high}
         error = {"cmap": ERROR_MAP, "vmin": -worst, "vmax": worst}
+        prediction = Panel(short(self.model, 32), self.prediction[:, channel], own, label)
+        if not self.has_truth:
+            return [prediction]
         return [
             Panel("truth", self.truth[:, channel], own, label),
-            Panel(short(self.model, 32), self.prediction[:, channel], own, label),
+            prediction,
             Panel("error", self.error[:, channel], error, f"error of {label}"),
         ]
 
@@ -193,12 +217,18 @@ def _steady_maps(scene: Scene, channel: int) -> Figure:
         return figure
 
 
-def draw_row(figure: Figure, scene: Scene, panels: Sequence[Panel], channel: int) -> list[Any]:
-    """The first frame of each panel as a map; the images, to be moved on."""
+def draw_row(
+    figure: Figure, scene: Scene, panels: Sequence[Panel], channel: int, row: Any = None
+) -> list[Any]:
+    """The first frame of each panel as a map; the images, to be moved on.
+
+    `row` are axes to draw into, with numbers; else there is one row of new ones without.
+    """
     figure.set_layout_engine("compressed")
-    images = []
-    for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
-        images.append(_map(axes, scene, panel.values[0], panel.colors))
+    images, numbers = [], row is not None
+    row = figure.subplots(1, len(panels), squeeze=False)[0] if row is None else row
+    for axes, panel in zip(row, panels, strict=True):
+        images.append(_map(axes, scene, panel.values[0], panel.colors, numbers))
         axes.set_title(panel.name, loc="center")
         if panel.name != "truth":
             ends = "neither" if panel.name in ("input", "error") else _ends(scene, channel)
@@ -206,10 +236,26 @@ def draw_row(figure: Figure, scene: Scene, panels: Sequence[Panel], channel: int
     return images
 
 
-def _map(axes: Axes, scene: Scene, values: np.ndarray, colors: dict[str, Any]) -> Any:
-    image = axes.imshow(scene.picture(values), aspect="auto", **colors)
+def draw_rows(
+    figure: Figure, scene: Scene, panels: Sequence[Sequence[Panel]]
+) -> list[Sequence[Any]]:
+    """A row of maps for each field, with numbers on the axes; the images of each row."""
+    figure.set_layout_engine("compressed")
+    axes = figure.subplots(len(panels), len(panels[0]), squeeze=False)
+    for row in axes[:, 1:].flat:
+        row.tick_params(labelleft=False)
+    return [draw_row(figure, scene, p, c, axes[c]) for c, p in enumerate(panels)]
+
+
+def _map(
+    axes: Axes, scene: Scene, values: np.ndarray, colors: dict[str, Any], numbers: bool = False
+) -> Any:
+    across, up = scene.axes
+    box = (*across[1:], *up[1:])
+    image = axes.imshow(scene.picture(values), aspect="auto", extent=box, **colors)
     axes.set_box_aspect(scene.tallness)
-    axes.set(xticks=[], yticks=[])
+    axes.set(xticks=across[1:] if numbers else [], yticks=up[1:] if numbers else [])
+    axes.tick_params(length=0, labelsize=8)
     axes.spines[:].set_visible(False)
     return image
 
@@ -244,27 +290,67 @@ def draw_lines(
     figure: Figure, scene: Scene, moments: Sequence[int], channel: int
 ) -> list[tuple[Any, Any, Any]]:
     """Truth and prediction at some frames, the error below; the three lines of each frame."""
-    (x,) = scene.grid.coordinates()
-    low, high = scene.limits(channel)
-    margin, worst = 0.08 * (high - low), 1.08 * scene.error_limit(channel)
     shared: dict[str, Any] = {"sharex": True, "sharey": "row", "height_ratios": (2, 1)}
     axes = figure.subplots(2, len(moments), squeeze=False, **shared)
-    lines = []
-    for above, below, frame in zip(*axes, moments, strict=True):
-        broad: dict[str, Any] = {"color": INK, "linewidth": 3.2, "alpha": 0.35}
-        (truth,) = above.plot(x, scene.truth[frame, channel], **broad)
-        (guess,) = above.plot(x, scene.prediction[frame, channel], color=color_of(0), linewidth=1.4)
-        below.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
-        (error,) = below.plot(x, scene.error[frame, channel], color=color_of(1), linewidth=1.2)
-        below.set_xlabel("x")
-        lines.append((truth, guess, error))
-    axes[0, 0].set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
-    axes[1, 0].set(ylim=(-worst, worst), ylabel="error")
-    axes[0, 0].set_xlim(*sorted(scene.grid.extent[0]))
-    figure.legend(
-        lines[0][:2], ["truth", short(scene.model, 32)], loc="outside upper right", ncols=2
-    )
+    lines = [
+        _truth_and_error(scene, frame, channel, above, below)
+        for above, below, frame in zip(*axes, moments, strict=True)
+    ]
+    for above, below in axes.T[1:]:
+        above.set_ylabel("")
+        below.set_ylabel("")
+    _name_lines(figure, scene, lines[0])
     return lines
+
+
+def draw_line_rows(
+    figure: Figure, scene: Scene, panels: Sequence[Sequence[Panel]]
+) -> list[Sequence[Any]]:
+    """The first frame of every field, truth and prediction with the error below; the lines."""
+    if scene.has_truth:
+        axes = figure.subplots(2 * len(panels), 1, sharex=True, height_ratios=(2, 1) * len(panels))
+        pairs = zip(axes[::2], axes[1::2], strict=True)
+        lines = [_truth_and_error(scene, 0, c, *pair) for c, pair in enumerate(pairs)]
+        for below in axes[1:-1:2]:
+            below.set_xlabel("")
+        _name_lines(figure, scene, lines[0])
+        return list(lines)
+    axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    (x,) = scene.grid.coordinates()
+    alone: list[Sequence[Any]] = []
+    for channel, place in enumerate(axes):
+        alone.append(place.plot(x, scene.prediction[0, channel], color=color_of(0), linewidth=1.4))
+        _scale(scene, channel, place)
+    axes[-1].set_xlabel("x")
+    return alone
+
+
+def _truth_and_error(
+    scene: Scene, frame: int, channel: int, above: Axes, below: Axes
+) -> tuple[Any, Any, Any]:
+    """One frame of a field: truth and prediction above, the error below; the three lines."""
+    (x,) = scene.grid.coordinates()
+    worst = 1.08 * scene.error_limit(channel)
+    broad: dict[str, Any] = {"color": INK, "linewidth": 3.2, "alpha": 0.35}
+    (truth,) = above.plot(x, scene.truth[frame, channel], **broad)
+    (guess,) = above.plot(x, scene.prediction[frame, channel], color=color_of(0), linewidth=1.4)
+    below.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
+    (error,) = below.plot(x, scene.error[frame, channel], color=color_of(1), linewidth=1.2)
+    _scale(scene, channel, above)
+    below.set(ylim=(-worst, worst), ylabel="error", xlabel="x")
+    return truth, guess, error
+
+
+def _scale(scene: Scene, channel: int, axes: Axes) -> None:
+    low, high = scene.limits(channel)
+    margin = 0.08 * (high - low)
+    axes.set(ylim=(low - margin, high + margin), ylabel=scene.label(channel))
+    axes.set_xlim(*sorted(scene.grid.extent[0]))
+
+
+def _name_lines(figure: Figure, scene: Scene, lines: Sequence[Any]) -> None:
+    names = ["truth", short(scene.model, 32)]
+    figure.legend(lines[:2], names, loc="outside upper right", ncols=2)
 
 
 def draw_space_time(scene: Scene, channel: int = 0) -> Figure:
