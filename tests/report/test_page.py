@@ -250,6 +250,54 @@ def test_the_page_opens_without_a_request_or_an_error(make_run, make_waves, tmp_
     assert picture.stat().st_size > 20_000
 
 
+#: Presses the button of every field in turn and leaves what the player then shows in the title.
+PRESSES = """<script>
+addEventListener("load", () => {
+  const seen = [...document.querySelectorAll("[data-field]")].map((button) => {
+    button.click();
+    const ends = [...document.querySelectorAll("[data-end]")].map((e) => e.textContent);
+    const pictures = [...document.querySelectorAll(".screen")].map((s) => s.style.backgroundImage);
+    const plots = [...document.querySelectorAll(".plot polyline")];
+    const lines = plots.map((line) => line.getAttribute("points"));
+    const pressed = document.querySelectorAll("[aria-pressed=true]").length;
+    return {name: button.textContent, ends, drawn: [...pictures, ...lines], pressed};
+  });
+  const axes = [...document.querySelectorAll(".across")].map((p) => p.textContent);
+  const wide = document.documentElement.scrollWidth > innerWidth;
+  document.title = JSON.stringify({seen, axes, wide});
+});
+</script>"""
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
+@pytest.mark.parametrize("points", [(16,), (12, 8)])
+def test_the_player_shows_the_field_that_is_chosen_with_its_own_scale(
+    make_run, make_waves, tmp_path, points
+):
+    folder = make_run(data=make_waves(points=points, channels=2))
+    report(folder)
+    text = (folder / "report.html").read_text()
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', text)
+    text = text.replace(policy.group(0), "") if policy else text
+    page = tmp_path / "page.html"
+    page.write_text(text.replace("<meta charset", PRESSES + "<meta charset", 1))
+    words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    words += ["--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}"]
+    words += ["--window-size=500,900", "--virtual-time-budget=3000", "--dump-dom"]
+    said = subprocess.run([*words, f"file://{page}"], capture_output=True, text=True, timeout=120)
+    found = json.loads(unescape(re.search(r"<title>(.*?)</title>", said.stdout).group(1)))
+    first, second = found["seen"]
+    assert [first["name"], second["name"]] == ["u", "v"]
+    assert first["pressed"] == second["pressed"] == 1
+    assert len(first["drawn"]) == 3 and all(first["drawn"])
+    assert all(a != b for a, b in zip(first["drawn"], second["drawn"], strict=True))
+    assert first["name"] in first["ends"] and second["name"] in second["ends"]
+    assert first["ends"] != second["ends"]
+    assert all(axis.startswith("0") and "x" in axis for axis in found["axes"]) and found["axes"]
+    assert not found["wide"]
+
+
 @pytest.mark.browser
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
 def test_the_witness_sees_a_page_that_misbehaves(tmp_path):

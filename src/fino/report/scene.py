@@ -242,8 +242,12 @@ def draw_rows(
     """A row of maps for each field, with numbers on the axes; the images of each row."""
     figure.set_layout_engine("compressed")
     axes = figure.subplots(len(panels), len(panels[0]), squeeze=False)
-    for row in axes[:, 1:].flat:
-        row.tick_params(labelleft=False)
+    for place in axes[:, 0]:
+        place.set_ylabel(scene.axes[1][0], labelpad=-4)
+    for place in axes[-1]:
+        place.set_xlabel(scene.axes[0][0], labelpad=-6)
+    for place in axes[:, 1:].flat:
+        place.tick_params(labelleft=False)
     return [draw_row(figure, scene, p, c, axes[c]) for c, p in enumerate(panels)]
 
 

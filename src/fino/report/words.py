@@ -135,9 +135,7 @@ def describe_trust(scores: Scores, has_data: bool = True) -> list[str]:
     if "coverage" in found:
         pairs = zip(found["coverage"]["levels"], found["coverage"]["held"], strict=True)
         held = ", ".join(f"{100 * level:.0f} % bands {100 * share:.1f} %" for level, share in pairs)
-        lines.append(
-            f"Of all cells, {held} (marginal over trajectories like the calibration ones)."
-        )
+        lines.append(f"Share of the truth's cells that the bands held: {held}.")
     if "guards" in found:
         guards = found["guards"]
         words = f"{guards['alarms']} of {guards['samples']} rollouts left what training saw"
