@@ -13,8 +13,9 @@ from torch import Tensor
 import fino
 from fino.cli.rollout import rollout
 from fino.data import store
+from fino.grid import Grid
 from fino.model.emulator import Emulator
-from fino.report.movie import write_prediction_movie
+from fino.report.movie import write_rollout_movie
 
 Make = Callable[..., Emulator]
 History = Callable[..., Tensor]
@@ -66,11 +67,19 @@ def test_the_verb_begins_where_the_task_does(tmp_path: Path) -> None:
     data = store.save(array, tmp_path / "data.h5")
     model = fino.build("fino", data, history=2, width=4, levels=0)
     fino.save(model, tmp_path / "model")
-    rollout(tmp_path / "model", data=tmp_path / "data.h5", sample=1, out=tmp_path / "out.npy")
+    made = {"out": tmp_path / "out.npy", "movie": tmp_path / "out.gif"}
+    rollout(tmp_path / "model", data=tmp_path / "data.h5", sample=1, **made)
     given, future = data.test.begin([1], model.history)
     written = np.load(tmp_path / "out.npy")
     assert len(written) == future.shape[1] == 4
     np.testing.assert_array_equal(written, fino.rollout(model, given, 4)[0])
+    with Image.open(tmp_path / "out.gif") as movie:
+        beside_truth = movie.size
+    rollout(
+        tmp_path / "model", data=tmp_path / "data.h5", steps=6, region="4:12", movie=made["movie"]
+    )
+    with Image.open(tmp_path / "out.gif") as movie:
+        assert movie.n_frames == 6 and movie.size == beside_truth
 
 
 @pytest.mark.parametrize(
@@ -93,6 +102,8 @@ def test_the_verb_answers_mistakes_in_one_line(
 
 @pytest.mark.parametrize("space", [(40,), (24, 16), (8, 8, 8)])
 def test_a_movie_shows_lines_planes_and_volumes(space: tuple[int, ...], tmp_path: Path) -> None:
-    path = write_prediction_movie(torch.randn(3, 2, *space), tmp_path / "out.gif", channel=1)
+    grid = Grid(space, ((0.0, 1.0),) * len(space), "periodic")
+    frames, path = torch.randn(3, 2, *space), tmp_path / "out.gif"
+    write_rollout_movie(frames, path, grid, [0.1, 0.2, 0.3], ("u", "v"))
     with Image.open(path) as movie:
         assert movie.n_frames == 3  # type: ignore[attr-defined]

@@ -164,7 +164,9 @@ def _write_movie(
         places = zip(grid.extent, region, grid.spacing, strict=True)
         extent = tuple((low + a * size, low + b * size) for (low, _), (a, b), size in places)
         grid = Grid(grid.points, extent, grid.boundary)
-        truth = None if truth is None else truth[(..., *(slice(*ends) for ends in region))]
+        crosses = any(a < 0 or b > n for (a, b), n in zip(region, model.grid.points, strict=True))
+        cut = None if truth is None or crosses else tuple(slice(*ends) for ends in region)
+        truth = None if cut is None else truth[(..., *cut)]
     times = [model.settings.dt * every * (frame + 1) for frame in range(len(frames))]
     write_rollout_movie(frames, movie, grid, times, model.settings.fields, truth)
 
