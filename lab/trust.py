@@ -50,6 +50,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "trust.md"
 
 #: The error that counts as bad, in medians of the test part.
 _BAD = 3.0
+#: Validation trajectories at the least, if need be further ones than the part has.
+_FEWEST = 20
 #: Noise on what is given, in spreads of a field.
 _NOISE = (0.01, 0.1)
 
@@ -99,6 +101,7 @@ def trust(
     calibrated: bool = False,
     learned: int = 256,
     validated: int = 128,
+    ahead: int = 5,
     samples: int = 100,
     shifted: int = 12,
     far: int = 25,
@@ -117,6 +120,8 @@ def trust(
         Training trajectories that are solved again for that.
     validated
         Validation trajectories at the most.
+    ahead
+        How many times as long as the data of the training they are solved for.
     samples
         Test trajectories at the most.
     shifted
@@ -133,7 +138,7 @@ def trust(
     for name in names or moving:
         with progress(name, quiet=json) as show:
             if calibrated:
-                _calibrate(PRETRAINED[name], learned, validated, times, show)
+                _calibrate(PRETRAINED[name], learned, validated, ahead, show)
             found = _measure(name, samples, shifted, far, times, show)
         kept = jsonlib.loads(KEPT.read_text()) if KEPT.is_file() else {}
         kept[name] = found
@@ -145,8 +150,8 @@ def trust(
         say_json(kept)
 
 
-def _calibrate(run: Run, learned: int, validated: int, times: int, show: Progress) -> None:
-    short, long = _solve(run.data_card, learned, validated, times, show)
+def _calibrate(run: Run, learned: int, validated: int, ahead: int, show: Progress) -> None:
+    short, long = _solve(run.data_card, learned, validated, ahead, show)
     model = run.model
     model.trust = calibrate(model, short, long=long)
     assert run.folder is not None
@@ -154,21 +159,25 @@ def _calibrate(run: Run, learned: int, validated: int, times: int, show: Progres
 
 
 def _solve(
-    card: Card, learned: int, validated: int, times: int, show: Progress
+    card: Card, learned: int, validated: int, ahead: int, show: Progress
 ) -> tuple[Dataset, Dataset]:
     """Some training and validation trajectories, and the latter over a longer time."""
     assert card.split is not None
-    train = card.split.samples("train")[:learned]
-    short = solve_samples(plan_again(card), train, lambda share: show(0.3 * share))
-    long = solve_longer(card, times, validated, lambda s: show(0.3 + 0.7 * s), "validation")
-    frames = short.frames
-    both = np.concatenate([short.read(range(len(train))), long.read(range(len(long)), 0, frames)])
-    split = Split.of(
-        "solved again", train=range(len(train)), validation=range(len(train), len(both))
-    )
-    joined = short.card.changed(samples=len(both), split=split)
-    ahead = long.with_split(Split.of("solved again", validation=range(len(long))))
-    return Dataset(joined, ArrayFrames(both)), ahead
+    train, own = (card.split.samples(part) for part in ("train", "validation"))
+    # A validation part of a few trajectories allows no wide bands: further ones are drawn, which
+    # were not learned from either.
+    more = range(card.samples, card.samples + max(0, min(validated, _FEWEST) - len(own)))
+    samples = (*train[:learned], *own[:validated], *more)
+    card = card.changed(samples=card.samples + len(more))
+    short = solve_samples(plan_again(card), samples, lambda share: show(0.3 * share))
+    count = min(learned, len(train))
+    parts = {"train": range(count), "validation": range(count, len(samples))}
+    short = short.with_split(Split.of("solved again", **parts))
+    if ahead == 1:
+        return short, short
+    rest = card.changed(split=Split.of("ahead", validation=samples[count:]))
+    long = solve_longer(rest, ahead, len(samples), lambda s: show(0.3 + 0.7 * s), "validation")
+    return short, long.with_split(Split.of("solved again", validation=range(len(long))))
 
 
 def _measure(

@@ -36,8 +36,19 @@ int main(int count, char **words)
         fprintf(stderr, "cannot read %s or write %s\n", words[1], words[2]);
         return 1;
     }
-    for (int step = 0; step < steps; step++) {
+    /* What is unlike the training data is said once; what is no number any more ends it. */
+    char line[200];
+    const float *newest = history + (HISTORY - 1) * frame;
+    int told = fino_check(newest, newest - frame, height, width, NULL, NULL, line, sizeof line);
+    if (told)
+        fprintf(stderr, "warning: at the start %s\n", line);
+    for (int step = 0; step < steps && told != fino_diverged; step++) {
         fino_step(history, next, height, width, NULL, NULL, workspace);
+        const int found = fino_check(next, newest, height, width, NULL, NULL, line, sizeof line);
+        if (found > told) {
+            fprintf(stderr, "warning: in step %d %s\n", step + 1, line);
+            told = found;
+        }
         memmove(history, history + frame, (HISTORY - 1) * frame * sizeof(float));
         memcpy(history + (HISTORY - 1) * frame, next, frame * sizeof(float));
         fwrite(next, sizeof(float), frame, out);

@@ -3,9 +3,11 @@ a step can be given, with both compilers, and without touching memory that is no
 
 from __future__ import annotations
 
+import ctypes
 import re
 import shutil
 import subprocess
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,10 +22,13 @@ import fino
 from fino.export.c import c_header, c_source
 from fino.export.check import relative_difference, worst_difference
 from fino.export.engine import CompiledStep, compile_step
+from fino.export.library import compile_library, find_compiler, load_library
 from fino.export.program import describe
 from fino.given import Given
 from fino.grid import BOUNDARIES
 from fino.model.rollout import rollout
+from fino.trust.bands import calibrate
+from fino.trust.guards import Diverged, Seen, Watch
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "export"
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror")
@@ -271,3 +276,111 @@ def test_a_batch_in_threads_is_each_sample_alone(quick):
         torch.set_num_threads(before)
     alone = torch.cat([step(Given(start.history[[i]])) for i in range(5)])
     assert torch.equal(together, alone)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A calibrated model of waves with a parameter and a mask, and its check in C."""
+    draw = torch.Generator().manual_seed(0)
+    mask = np.ones((8, 12), dtype=bool)
+    mask[2:4, 3:6] = False
+    u = 1 + 0.1 * torch.randn(8, 8, 2, 8, 12, generator=draw).numpy() * mask
+    data = fino.from_array(
+        u,
+        dt=0.1,
+        extent=((0, 1), (0, 1)),
+        boundary="neumann",
+        fields=("h", "hu"),
+        history=2,
+        parameters={"nu": np.linspace(0.1, 1, 8)},
+        mask=~mask,  # there, true is outside
+    ).with_split(train=6, validation=2)
+    model = fino.build("fino", data, width=3, levels=0, blocks=1).eval()
+    model.trust = calibrate(model, data)
+    path = tmp_path_factory.mktemp("guarded") / "model.so"
+    compile_library(describe(model), find_compiler(), path)
+
+    def check(frame, before=None, nu=0.5):
+        """What C says of a frame (c, *space) after the one before: the code and the line."""
+        line, function = ctypes.create_string_buffer(200), load_library(path).fino_check
+        arrays = [
+            None if u is None else np.ascontiguousarray(u, dtype=np.float32)
+            for u in (frame, before, [nu], mask)
+        ]
+        first, second, theta, inside = (
+            None if u is None else ctypes.c_void_p(u.ctypes.data) for u in arrays
+        )
+        beside = (ctypes.c_void_p * 5)(None, None, None, inside, None)
+        size = ctypes.c_size_t(200)
+        code = function(first, second, 8, 12, theta, beside, line, size)
+        return code, line.value.decode()
+
+    return model, data, check
+
+
+def test_a_frame_that_leaves_the_range_of_training_is_named_in_c_as_in_python(guarded):
+    model, data, check = guarded
+    frame = data.train[0].history[-1].clone()
+    assert check(frame) == (0, "")
+    for value, code in ((1.9, 3), (300.0, 4), (torch.nan, 4), (-torch.inf, 4)):
+        other = frame.clone()
+        other[1, 5, 7] = value
+        watch = Watch(model, 1, (8, 12), strict=True)
+        with pytest.raises(Diverged) as stopped:
+            watch(other[None], 0, [(0, ((0, 8), (0, 12)))])
+        found, line = check(other)
+        assert found == code
+        assert line.startswith(f"hu is {value:.3g} at cell (5, 7)")
+        if code == 3 or value == 300:
+            low, high = Seen.of(model).range[1]
+            assert line.endswith(f", training saw {low:.3g} to {high:.3g}.")
+            assert line[:-1].split(" at ")[1].split(", training")[1] in str(stopped.value)
+
+
+def test_gradients_and_changes_in_c_are_those_that_python_measures(guarded):
+    """The limits are those of training, found where Python finds them."""
+    model, data, check = guarded
+    seen, given = Seen.of(model), data.train[0].given
+    history = 1 + 0.8 * (given.history - 1)
+    low, high = (end + inwards for end, inwards in zip(seen.range[0], (0.01, -0.01), strict=True))
+    history[0, -1, 0, 6, 9], history[0, -1, 0, 6, 10] = low, high
+    history[0, :, :, 2:4, 3:6] = 50.0  # cells outside of the mask do not count
+    numbers, names = seen.measure(replace(given, history=history))
+    of_h = {name: at for at, (field, name, _) in enumerate(names) if field == 0}
+    steepest = 10 ** float(numbers[0, of_h["steep"]]) * seen.scale[0]
+    row, column = names[of_h["steep"]][2][0].tolist()
+    before, frame = history[0]
+    code, line = check(frame, before)
+    assert (code, (row, column)) == (3, (6, 9))
+    assert line.startswith(f"neighbours differ in h by {steepest:.3g} at cell (6, 9), training saw")
+    smooth = torch.ones_like(frame)
+    code, line = check(high * smooth, low * smooth)
+    assert code == 3 and line.startswith(f"h changes by {high - low:.3g} in a step at cell (0, 0)")
+    assert check(smooth, smooth - 0.1) == (0, "")
+
+
+def test_a_parameter_outside_of_training_is_told_in_the_words_of_python(guarded):
+    model, data, check = guarded
+    frame = data.train[0].history[-1]
+    given = replace(data.train[0].given, parameters=torch.tensor([[3.0]]))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.conditioning.warn_outside(given)
+    assert check(frame, nu=3.0) == (3, str(said[0].message))
+    assert check(frame, nu=float("nan"))[0] == 3
+
+
+def test_a_model_that_was_never_calibrated_checks_for_numbers_alone(tmp_path):
+    model = random_model(width=3, levels=0)
+    compile_library(describe(model), find_compiler(), tmp_path / "model.so")
+    check = load_library(tmp_path / "model.so").fino_check
+    frame = np.full((1, 12, 8), 1e9, dtype=np.float32)
+    line = ctypes.create_string_buffer(20)
+
+    def code():
+        where = ctypes.c_void_p(frame.ctypes.data)
+        return check(where, None, 12, 8, None, None, line, ctypes.c_size_t(20))
+
+    assert code() == 0
+    frame[0, 3, 4] = np.inf
+    assert code() == 4 and line.value == b"u is inf at cell (3"  # cut, but never beyond its end

@@ -35,6 +35,7 @@ from fino.export.program import (
     Stencil,
     Upsample,
 )
+from fino.trust.guards import FAR
 
 __all__ = ["c_header", "c_source"]
 
@@ -300,6 +301,10 @@ def _context(plan: _Plan) -> dict[str, Any]:
         "other_sizes": [f"n[{first + axis}] != {n}" for axis, n in enumerate(program.grid.points)],
         "missing": _missing(program),
         "scalars": _scalars(program),
+        "letters": [_letters(name) for name in program.fields],
+        "thetas": [(*_letters(s.name), _ranges(s)) for s in program.scalars if s.end is None],
+        "limits": [] if program.limits is None else np.nan_to_num(program.limits).tolist(),
+        "far": FAR,
         "planes": _planes(program),
         "strides": _strides(program),
     }
@@ -333,6 +338,18 @@ def _scalars(program: Program) -> list[tuple[Scalar, str]]:
             source = f"logf({source} > 1e-30f ? {source} : 1e-30f)"
         found.append((scalar, source))
     return found
+
+
+def _letters(name: str) -> tuple[str, str]:
+    """A name as the numbers of its letters, and as words of a comment: it never becomes code."""
+    words = _names([name])
+    return ", ".join(str(letter) for letter in (*words.encode(), 0)), words
+
+
+def _ranges(scalar: Scalar) -> tuple[float, float, float, float]:
+    """The range of a parameter, and the same a little wider, for rounding."""
+    slack = 1e-3 * max(abs(scalar.high - scalar.low), 1e-12)
+    return scalar.low, scalar.high, scalar.low - slack, scalar.high + slack
 
 
 def _planes(program: Program) -> list[tuple[str, int, int]]:

@@ -35,6 +35,7 @@ from fino.model.emulator import Emulator
 from fino.model.fino import EncoderDecoder, Fino, FinoBlock
 from fino.model.percnn import PeRCNN
 from fino.model.plain import Plain
+from fino.trust.guards import Seen
 
 __all__ = [
     "Add",
@@ -216,6 +217,9 @@ class Program:
     locality      how far the whole step sees, and the multiple that every axis has to be of
     dt            the time that a step takes, in the data's unit
     steady        whether there is no time: input → answer
+    limits        (c, 4) what training saw of each field: the least and the largest value, the
+                  largest difference of neighbours and change in a step, infinite where it does
+                  not say; None for a model that was never calibrated
     """
 
     name: str
@@ -238,6 +242,7 @@ class Program:
     locality: Locality
     dt: float
     steady: bool
+    limits: Array | None = None
 
     @property
     def dims(self) -> int:
@@ -389,7 +394,18 @@ def describe(model: Any) -> Program:
         locality=model.locality,
         dt=s.dt,
         steady=s.steady,
+        limits=_limits(model),
     )
+
+
+def _limits(model: Emulator) -> Array | None:
+    """What training saw of each field; the roughness of steady data is that of their inputs."""
+    seen = Seen.of(model)
+    if seen is None:
+        return None
+    found = seen.limits.clone()
+    found[:, 2:] = torch.inf if model.settings.steady else found[:, 2:]
+    return found.numpy()
 
 
 #: Networks that are lists of the operations above, and their names.

@@ -44,7 +44,7 @@ from fino.given import Given
 from fino.model.convolution import pad
 from fino.shapes import Field, Trajectory
 
-__all__ = ["Diverged", "Seen", "Watch", "describe_start", "limit_by", "rounded", "see"]
+__all__ = ["FAR", "Diverged", "Seen", "Watch", "describe_start", "limit_by", "rounded", "see"]
 
 #: Frames that a start is measured by, values that are read to know the training part, and windows
 #: of it that are measured at the least and at the most.
@@ -64,7 +64,7 @@ _ALIKE = 0.985
 _FEW = 20
 #: The range of training is widened by this share of itself before anything is warned of, and by
 #: this factor before a rollout is stopped.
-_SLACK, _FAR = 0.05, 10.0
+_SLACK, FAR = 0.05, 10.0
 #: Values that are measured at a time.
 _AT_ONCE = 2**20
 
@@ -133,7 +133,7 @@ class Watch:
             raise self._find(frames, time, places, ~torch.isfinite(frames), "diverged")
         if self.seen is None or (self.warned and not self.strict and self.seen.holds(low, high, 0)):
             return
-        for reason, factor in (("diverged", _FAR), ("left what training saw", 0.0)):
+        for reason, factor in (("diverged", FAR), ("left what training saw", 0.0)):
             if not self.seen.holds(low, high, factor):
                 least, most = self.seen.bounds(factor)
                 over = (-1, *[1] * (frames.dim() - 2))
@@ -208,6 +208,23 @@ class Seen:
         """Whether the least and the largest value (c,) lie in the range."""
         least, most = self.bounds(factor)
         return bool(((low.double() >= least) & (high.double() <= most)).all())
+
+    @cached_property
+    def limits(self) -> Tensor:
+        """What one frame after another can be checked by, for each field: (c, 4).
+
+        The least and the largest value, the largest difference of neighbours, and the largest
+        change in a step; the last two are infinite where training did not measure them.
+        """
+        # The names do not depend on the domain: a line of three cells has all of them.
+        _, names = self.measure(Given(torch.zeros(1, self.frames, len(self.scale), 3)))
+        found = torch.full((len(self.scale), 4), torch.inf, dtype=torch.float64)
+        found[:, :2] = torch.tensor(self.range, dtype=torch.float64)
+        for place, (channel, name, _) in enumerate(names):
+            if name in ("steep", "jump"):
+                most = (1 + _SLACK) * 10 ** self.high[place] * self.scale[channel]
+                found[channel, 2 if name == "steep" else 3] = most
+        return found
 
     def distance(self, given: Given, model: Any = None) -> Tensor:
         """How far starts are from the training data, one where they begin to be unlike: (b,).
