@@ -43,6 +43,22 @@ def test_what_the_solver_finds_is_the_true_error_of_the_steps_it_checked(waves):
         assert "of a full solution" in str(check)
 
 
+def test_an_error_that_grows_otherwise_than_in_validation_is_found_on_coarse_cells(waves):
+    """Off the training data the first steps may be fine and the others not."""
+    run, data = waves
+    predicted, _ = true_errors(run, data, 1)
+    future = data.test.begin([1], 2)[1]
+    wave = torch.sin(2 * np.pi * torch.arange(256) / 256)
+    late = (torch.arange(len(predicted)) / 8 - 1).clamp_min(0).view(-1, 1, 1)
+    wrong = predicted + late * wave
+    check = spot_check(run, 1, wrong, part=data.test)
+    true = float(nrmse(wrong[None], future).mean())
+    assert check.cost <= 0.05 and check.lead < 8
+    assert check.estimate == pytest.approx(true, rel=0.3)
+    assert check.bounds[0] <= true <= check.bounds[1]
+    assert np.mean(check.found) < 0.1 * true
+
+
 def test_light_cones_of_places_are_as_exact_as_the_whole_domain(waves):
     run, data = waves
     truth = find_truth(run, data.test[:1], data.task(2), 1)

@@ -134,6 +134,16 @@ def _plane():
     return fino.from_array(u, dt=0.1, extent=(0, 1), boundary="periodic", name="swe")
 
 
+def _trusted():
+    """Waves with as many validation trajectories as a band of 90 % needs, and a run of them."""
+    facts = {"dt": 0.01, "extent": (0, 1), "boundary": "periodic", "history": 3}
+    data = fino.from_array(waves(24)[:, :, None], **facts).with_split(
+        train=10, validation=12, test=2
+    )
+    model = fino.build("fino", data, width=4, levels=1)
+    return {"data": data, "model": model, "run": fino.fit(model, data, steps=2)}
+
+
 def _netcdf(name, u):
     import xarray as xr
 
@@ -157,6 +167,7 @@ NAMES = {
     },
     "scaling.md": lambda: {"model": fino.build("fino", _plane(), width=4, levels=0)},
     "training.md": lambda: {"data": _plane()},
+    "trust.md": lambda: _trusted(),
 }
 
 

@@ -12,7 +12,17 @@ steps, on coarser cells if one step on the data's own is already too dear.
 
 From the places to the domain the errors go by what the bands of the model follow,
 Σ e² / Σ s² · mean s², and from the steps that were checked to the others by how errors grew in
-validation.  Own data have no solver: there the last frames that are known are held out.
+validation.  Off the training data they grow otherwise, so a third of the cost goes to the whole
+rollout on coarse cells, and on still coarser ones.  How far the former are from the truth, C, is
+known for the steps that were checked, is taken to grow as a power of time from there, and is no
+less than the difference of the two tells.  With their distance D from the prediction, the error E
+of the prediction lies between
+
+    D − C ≤ E ≤ D + C
+
+As long as what validation says of the growth is within these bounds it is believed.  Where it is
+below them E² = D² − C², as if the errors of model and solver had nothing in common, and errors
+grow on from there.  Own data have no solver: there the last frames that are known are held out.
 """
 
 from __future__ import annotations
@@ -49,6 +59,12 @@ _COVER, _PLACES, _FARTHER = 0.05, (8, 4), 3
 _SPARE = 24
 #: Of the steps that were checked, the last so many say how errors go on.
 _LAST = 3
+#: The share of the cost that the first steps may take; the rest is for coarse cells up to the end.
+_FIRST = 0.65
+#: C is known to that share of itself: nearer to it D² − C² says nothing, and D − C is taken.
+_SURE = 0.2
+#: Cells along each axis of a coarse grid at the least.
+_FEWEST = 16
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,7 @@ class SpotCheck:
     lead        steps ahead that were checked, of `steps`
     found       the nRMSE of the domain at each of these steps, as the places have it
     estimate    the nRMSE of the whole rollout; None for a model without calibrated bands
+    bounds      what it lies between by the coarse solution; None without one
     places      the cells that were checked, a box each
     cover       the share of the domain that they are
     cost        cells · steps that were solved, as a share of the whole rollout's
@@ -76,6 +93,7 @@ class SpotCheck:
     cost: float = 0.0
     seconds: float = 0.0
     points: tuple[int, ...] = ()
+    bounds: tuple[float, float] | None = None
 
     def __str__(self) -> str:
         mean = sum(self.found) / len(self.found)
@@ -113,8 +131,10 @@ def spot_check(
     if truth is None:
         known = future[0, : len(predicted)].double()
         return _compare(run, predicted, known, [], 0.0, part.data.grid, "hold-out")
-    crops = _choose(truth, predicted, share, Bands.of(run.model), part.data.card.dt)
-    return crops.check(run, predicted)
+    bands = Bands.of(run.model)
+    crops = _choose(truth, predicted, _FIRST * share, bands, part.data.card.dt)
+    coarse = _solve_coarse(truth, len(predicted), share - crops.cost)
+    return crops.check(run, predicted, coarse)
 
 
 def hold_out(run: Any, history: Any, share: float = 0.2) -> SpotCheck:
@@ -146,7 +166,7 @@ class _Crops:
     lead: int
     cost: float
 
-    def check(self, run: Run, predicted: Tensor) -> SpotCheck:
+    def check(self, run: Run, predicted: Tensor, coarse: _Coarse | None = None) -> SpotCheck:
         """Solve every crop, and compare with what was predicted: (t, c, *space)."""
         target = self.truth.target
         solved = torch.full((self.lead, *predicted.shape[1:]), torch.nan, dtype=torch.float64)
@@ -157,7 +177,7 @@ class _Crops:
             place: Any = (slice(None), slice(None), *torch.meshgrid(*cells, indexing="ij"))
             solved[place] = frames
         spent = time.process_time() - began
-        return _compare(run, predicted, solved, self.boxes, spent, target, "solver", self)
+        return _compare(run, predicted, solved, self.boxes, spent, target, "solver", self, coarse)
 
     def _solve(self, box: Box) -> Array:
         """The true frames of a box of data cells: (lead, c, *box)."""
@@ -175,6 +195,60 @@ class _Crops:
         kept: list[Any] = [slice(None, None, s) for s in truth.strides]
         core = restrict(frames[1:, :, *inner], truth.refine, truth.full.dims)
         return core[:, :, *kept]
+
+
+@dataclass(frozen=True)
+class _Coarse:
+    """A solution on coarse cells at the data's points.
+
+    frames (t, c, *space), gap (t, c): what still coarser cells say of its rms error
+    """
+
+    frames: Tensor
+    gap: Tensor
+    cost: float
+    seconds: float
+
+    def doubt(self, known: Tensor, is_exact: bool) -> Tensor:
+        """How far it may be off, from what is known exactly or on finer cells: (t, c)."""
+        lead = min(len(known), len(self.frames))
+        own = (known[:lead] - self.frames[:lead]).square().flatten(2).nanmean(2).sqrt()
+        own = own.clamp_min(1e-30)
+        # On cells twice as fine half of the error is left, so that it is twice the difference.
+        last = own[-1] if is_exact else 2 * own[-1]
+        power = torch.ones_like(last)
+        if lead > 1:
+            power = ((own[-1] / own[0]).log() / math.log(lead)).clamp(0.0, 1.0)
+        ahead = torch.arange(1, len(self.frames) + 1, dtype=own.dtype).view(-1, 1) / lead
+        return torch.maximum(self.gap, last * ahead.clamp_min(1.0) ** power)
+
+
+def _solve_coarse(truth: Truth, steps: int, room: float) -> _Coarse | None:
+    """The rollout on the finest cells whose cost is allowed, and on still coarser ones."""
+    full, known = truth.full, min(steps, len(truth.times) - 1)
+    power = full.dims + 1
+    for fold in (2, 4, 8, 16, 32):
+        apart = 4 if min(full.points) // (4 * fold) >= _FEWEST else 2
+        cost = known / steps * (fold**-power + (apart * fold) ** -power)
+        if min(full.points) // (apart * fold) < _FEWEST:
+            return None
+        if cost > room:
+            continue
+        began, found = time.process_time(), []
+        for times in (fold, apart * fold):
+            grid = truth.problems[0].grid_of([n // times for n in full.points])
+            solved, _ = truth.solve(0, grid, {}, known + 1)
+            found.append(torch.from_numpy([*truth.read(solved, grid)][-1][1:]).double())
+        # With an error of the first order at the least, e of the finer and apart · e of the other.
+        gap = _rms(found[0] - found[1]) / (apart - 1)
+        gap = gap.where(gap.isfinite(), torch.inf)
+        return _Coarse(found[0], gap, cost, time.process_time() - began)
+    return None
+
+
+def _rms(u: Tensor) -> Tensor:
+    """(t, c, *space) → (t, c)"""
+    return u.square().flatten(2).mean(2).sqrt()
 
 
 def _choose(
@@ -270,35 +344,84 @@ def _compare(
     grid: Grid,
     method: str,
     crops: _Crops | None = None,
+    coarse: _Coarse | None = None,
 ) -> SpotCheck:
     """Errors in the cells that are known (t, c, *space), NaN elsewhere, and what follows."""
     bands, steps, lead = Bands.of(run.model), len(predicted), len(known)
     errors = (predicted[:lead] - known).square()
     inside = ~errors.isnan()
     scales = torch.stack([_scale(u, bands, t, grid) for t, u in enumerate(predicted, start=1)])
-    size = predicted.square().flatten(2).mean(2).sqrt().clamp_min(1e-30)
+    size = _sizes(predicted, known, coarse)
     total = torch.where(inside, errors, 0.0).flatten(2).sum(2)
     here = torch.where(inside, scales[:lead].square(), 0.0).flatten(2).sum(2)
-    rms = scales.square().flatten(2).mean(2).sqrt()
-    ratio = (total / here.clamp_min(1e-60)).sqrt()
-    found = ratio * rms[:lead] / size[:lead]
-    whole = None
-    if bands is not None:
-        usual = bands.growth(steps)
-        beyond = (ratio / usual[:lead])[-_LAST:].log().mean(0).exp() * usual * rms / size
-        whole = float(torch.cat([found, beyond[lead:]]).mean())
+    rms = _rms(scales)
+    found = (total / here.clamp_min(1e-60)).sqrt() * rms[:lead] / size[:lead]
+    usual = None if bands is None else bands.growth(steps) * rms / size
+    is_exact = crops is None or crops.grid == crops.truth.full
+    if coarse is not None and usual is not None and not is_exact:
+        doubt = _rms(known - coarse.frames[:lead]) / size[:lead]
+        found = _within(usual[:lead], found, doubt)
+    whole, bounds = None, None
+    if usual is not None:
+        level = (found / usual[:lead])[-_LAST:].log().mean(0).exp()
+        whole = torch.cat([found, (level * usual)[lead:]])
+        if coarse is not None:
+            count = len(coarse.frames)
+            distance = _rms(predicted[:count] - coarse.frames) / size[:count]
+            doubt = coarse.doubt(known, is_exact) / size[:count]
+            whole, bounds = _bound(whole, usual, level, distance, doubt, lead)
     return SpotCheck(
         method=method,
         lead=lead,
         steps=steps,
         found=found.mean(1).tolist(),
-        estimate=whole,
+        estimate=None if whole is None else float(whole.mean()),
         places=list(boxes),
         cover=float(inside[0, 0].double().mean()),
-        cost=0.0 if crops is None else crops.cost,
-        seconds=spent,
+        cost=(0.0 if crops is None else crops.cost) + (0.0 if coarse is None else coarse.cost),
+        seconds=spent + (0.0 if coarse is None else coarse.seconds),
         points=() if crops is None else crops.grid.points,
+        bounds=bounds,
     )
+
+
+def _sizes(predicted: Tensor, known: Tensor, coarse: _Coarse | None) -> Tensor:
+    """What errors are relative to, from the best that is known of the truth: (t, c)."""
+    size = _rms(predicted)
+    for better in (None if coarse is None else coarse.frames, known):
+        if better is not None:
+            own = _rms(better)  # NaN where places alone are known
+            size[: len(own)] = torch.where(own.isfinite(), own, size[: len(own)])
+    return size.clamp_min(1e-30)
+
+
+def _within(guess: Tensor, distance: Tensor, doubt: Tensor) -> Tensor:
+    """A guess of the error, moved to where D − C ≤ E ≤ D + C."""
+    return torch.minimum(torch.maximum(guess, distance - doubt), distance + doubt)
+
+
+def _bound(
+    whole: Tensor, usual: Tensor, level: Tensor, distance: Tensor, doubt: Tensor, lead: int
+) -> tuple[Tensor, tuple[float, float] | None]:
+    """Errors after the checked steps within what a coarse solution allows, and both ends of it.
+
+    `whole` and the `usual` errors of validation are (t, c), the `level` of the former in the latter
+    (c,), distances and doubts of the coarse solution (known, c).
+    """
+    found, low, high = whole.clone(), whole.clone(), whole.clone()
+    for t in range(lead, len(whole)):
+        found[t] = level * usual[t]
+        if t < len(distance):
+            # Where the coarse solution is not finite it allows anything.
+            d = distance[t].nan_to_num(0.0)
+            c = torch.where(distance[t].isfinite(), doubt[t], torch.inf)
+            low[t], high[t] = (d - c).clamp_min(0), d + c
+            alone = ((d - c).clamp_min(0) * (d + c)).sqrt()  # of D² − C²
+            least = torch.where(d - c > _SURE * c, alone, d - c)
+            found[t] = torch.minimum(torch.where(d - c > found[t], least, found[t]), d + c)
+            level = found[t] / usual[t]
+    ends = float(low.mean()), float(high.mean())
+    return found, ends if math.isfinite(ends[1]) else None
 
 
 def _scale(frame: Tensor, bands: Bands | None, lead: int, grid: Grid) -> Tensor:
