@@ -139,7 +139,7 @@ def _line(axes: Sequence[Axes], data: Dataset, frames: np.ndarray) -> None:
         profile = axes[shown]
         (x,) = data.grid.coordinates()
         for frame in (0, data.frames // 2, data.frames - 1):
-            profile.plot(x, frames[frame, 0], label=f"t = {frame * data.dt:.2g}", linewidth=1.2)
+            profile.plot(x, frames[frame, 0], label=f"t = {frame * data.dt:.3g}", linewidth=1.2)
         profile.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), fontsize=8)
         profile.set(xlabel="x", ylabel=data.fields[0])
         profile.tick_params(labelsize=7)
@@ -165,7 +165,7 @@ def _plane(axes: Sequence[Axes], data: Dataset, frames: np.ndarray) -> None:
         if data.steady:
             name = ("given: ν(x, y)", "follows: u(x, y)")[place]
         else:
-            name = f"{data.fields[0]} at t = {frame * data.dt:.2g}"
+            name = f"{data.fields[0]} at t = {frame * data.dt:.3g}"
         _finish(axes[place], image, name, "x", "y")
     for empty in axes[len(chosen) :]:
         empty.set_visible(False)

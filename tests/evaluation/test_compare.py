@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -178,3 +179,14 @@ def test_real_runs_compare_by_their_folders(make_run, make_waves, tmp_path):
         compare([tmp_path / "none"])
     with pytest.raises(ValueError, match="at least one run"):
         compare([])
+
+
+def test_a_folder_of_fino_run_stands_for_all_of_its_runs(tmp_path):
+    for seed in range(2):
+        found = scores(seed=seed, nrmse=0.1 + seed)
+        verdict = {"metric": "nrmse", "value": 0.1 + seed, "baselines": {}, "skipped": {}}
+        replace(found, verdict=verdict).save(tmp_path / f"quick/seed-{seed}/scores.json")
+    (result,) = compare([tmp_path / "quick"])
+    assert result.rows[0].runs == 2
+    with pytest.raises(ValueError, match="There are no scores at"):
+        compare([tmp_path])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from radar_images import write_knmi
 
 import fino
@@ -112,6 +113,11 @@ def stand_in(name):
         savemat(name, {"u": u})
     elif name == "mine.nc":
         _netcdf(name, u)
+    elif name == "burgers_lowres.pt":
+        torch.save({"output": torch.from_numpy(u).float()}, name)
+    elif name in ("darcy_train_16.pt", "darcy_test_16.pt"):
+        rock = torch.rand(20, 16, 16, generator=torch.Generator().manual_seed(0))
+        torch.save({"x": rock, "y": rock.cumsum(1)}, name)
     elif name == "start.npy":
         np.save(name, np.random.default_rng(0).normal(size=(1, 10, 1, 16, 16)))
     elif name in ("my-images", "radar-knmi"):
@@ -155,6 +161,7 @@ def _netcdf(name, u):
 
 STAND_INS = (
     *("mine.npy", "test.npy", "mine.npz", "mine.mat", "test.mat", "mine.nc", "start.npy"),
+    *("burgers_lowres.pt", "darcy_train_16.pt", "darcy_test_16.pt"),
     *("my-images", "radar-knmi", "data/swe.h5", "runs/swe", "runs/mine"),
 )
 #: What Python blocks use that the page has explained in words.

@@ -134,7 +134,7 @@ def compare(
     Runs that differ only in their seed become one row, mean ± standard deviation.
 
     Args:
-        runs: Folders that were evaluated, or their scores.json.
+        runs: Folders that were evaluated, folders of `fino run`, or a scores.json.
         metrics: A metric to show; may be repeated.
         format: text, markdown, csv, latex or json.
         figure: Draw error against cost into this PNG or SVG file.

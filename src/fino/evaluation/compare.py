@@ -20,6 +20,7 @@ from fino.training.run import Run, find_run
 
 __all__ = ["Comparison", "Row", "Spread", "compare"]
 
+_SCORES = "scores.json"
 #: Costs that are averaged over seeds.
 _COSTS = (
     "parameters",
@@ -84,28 +85,29 @@ class Comparison:
 def compare(runs: Sequence[Run | Scores | str | Path]) -> tuple[Comparison, ...]:
     """One comparison for each data set that the runs were scored on.
 
-    A run may be given as its scores, its folder, its scores.json, or a shipped model's name.
+    A run may be given as its scores, its folder, its scores.json, or a shipped model's name; a
+    folder that `fino run` filled stands for all of its runs.
     """
     if not runs:
         raise ValueError("compare should be given at least one run.")
     together: dict[str, list[Scores]] = {}
-    for run in runs:
-        scores = _scores_of(run)
+    for scores in (scores for run in runs for scores in _scores_of(run)):
         facts = {k: scores.data[k] for k in ("sha256", "part", "samples", "shown", "steps")}
         key = json.dumps([facts, scores.convention])
         together.setdefault(key, []).append(scores)
     return tuple(_comparison(group) for group in together.values())
 
 
-def _scores_of(run: Run | Scores | str | Path) -> Scores:
+def _scores_of(run: Run | Scores | str | Path) -> list[Scores]:
     if isinstance(run, Scores):
-        return run
+        return [run]
     if not isinstance(run, Run) and Path(run).exists():
-        return Scores.load(run)
+        within = [] if (Path(run) / _SCORES).exists() else sorted(Path(run).glob(f"*/{_SCORES}"))
+        return [Scores.load(path) for path in within or [run]]
     found = find_run(run)
     if found.scores is None:
         raise ValueError(f"There are no scores of {found.name}. Run fino.evaluate first.")
-    return found.scores
+    return [found.scores]
 
 
 def _comparison(group: list[Scores]) -> Comparison:
