@@ -27,7 +27,7 @@ from fino.report.words import describe_verdict
 from fino.training.run import PRETRAINED
 from fino.training.run_data import read_json
 
-__all__ = ["LARGEST", "ship", "ship_run"]
+__all__ = ["LARGEST", "plain_score", "ship", "ship_run"]
 
 #: Bytes that a folder may have.
 LARGEST = 2_000_000
@@ -121,9 +121,9 @@ def _card(run: Path, scores: Scores, limits: Sequence[str] = ()) -> dict[str, An
             "samples": scores.data["samples"],
             "shown": scores.data["shown"],
             "steps": scores.data["steps"],
-            **{metric: _plain(score) for metric, score in scores.metrics.items()},
+            **{metric: plain_score(score) for metric, score in scores.metrics.items()},
             "baselines": {
-                baseline: {m: _plain(values[m]) for m in ("rmse", "nrmse") if m in values}
+                baseline: {m: plain_score(values[m]) for m in ("rmse", "nrmse") if m in values}
                 for baseline, values in scores.baselines.items()
             },
             "sentence": describe_verdict(scores),
@@ -179,6 +179,6 @@ def _reach(model: Emulator) -> dict[str, Any]:
     }
 
 
-def _plain(score: Score) -> dict[str, float | None]:
+def plain_score(score: Score) -> dict[str, float | None]:
     value = score.value if math.isfinite(score.value) else None
     return {"value": value, "low": score.low, "high": score.high}

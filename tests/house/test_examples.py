@@ -7,22 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import fino
-from fino.model import MODELS
-
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 LINES = 40
-
-
-@pytest.fixture
-def tables():
-    """Leave the tables of problems and models as they were."""
-    problems, models = dict(fino.PROBLEMS), list(MODELS)
-    yield
-    for name in set(fino.PROBLEMS) - set(problems):
-        del fino.PROBLEMS[name]
-    for name in set(MODELS) - set(models):
-        del MODELS[name]
 
 
 def test_there_are_seven_examples():
