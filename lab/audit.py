@@ -20,21 +20,25 @@ from typing import Any
 
 from fino.cli.console import progress, say, say_json
 from fino.data.dataset import Dataset
+from fino.data.split import Split
 from fino.evaluation.evaluate import TOLERANCE, evaluate
 from fino.metrics.scores import Scores
 from fino.model import pretrained
-from fino.model.pretrained import CARD
+from fino.model.baselines import BASELINES
+from fino.model.pretrained import CARD, plan_again, solve_samples
 from fino.model.store import model_hash
 from fino.recipe.data import make_data, open_data
 from fino.recipe.recipe import read_recipe
 from fino.report.words import describe_verdict
 from fino.training.run import PRETRAINED, Run, find_run
-from lab.keep import SHIPPED, TASKS, keep_scores, load_kept, load_shipped
+from lab.keep import TASKS, keep_scores, load_kept, load_shipped
 from lab.ship import plain_score
 
 __all__ = ["Audited", "audit", "baselines", "draw_cells", "recompute", "replace_baselines"]
 
 _METRICS = ("rmse", "nrmse", "max_error", "crmse")
+#: Samples that a solver may draw again.
+_OTHERS = 64
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,7 @@ def recompute(
     ]
 
 
-def baselines(*tasks: str, data: Path = Path("data")) -> None:
+def baselines(*tasks: str, data: Path = Path("data"), only: tuple[str, ...] = ()) -> None:
     """Score the baselines of tasks again: `python -m lab baselines shallow-water`.
 
     Changes the kept scores of the same data, and those of the shipped model.
@@ -163,23 +167,41 @@ def baselines(*tasks: str, data: Path = Path("data")) -> None:
         The paper's tasks by our names; all that a solver can make if none is given.
     data
         A folder for the data, TASK.h5; what is there is not solved again.
+    only
+        Baselines that learn nothing, such as solver: the test part alone is then solved, and the
+        others stay as they are kept.
     """
     for task in tasks or [task for task in TASKS if task != "climate"]:
         choice = read_recipe(f"laptop-{task}").data
         path = data / f"{task}.h5"
-        if not path.exists():
-            say(f"{task}: solving {choice.samples} samples into {path}")
-            make_data(choice, path)
-        today = score_baselines(task, open_data(choice, path))
+        if only:
+            made = _test_part(task)
+        else:
+            if not path.exists():
+                say(f"{task}: solving {choice.samples} samples into {path}")
+                make_data(choice, path)
+            made = open_data(choice, path)
+        today = evaluate(PRETRAINED[task].with_data(made))
+        kept = {name: row for name, row in today.baselines.items() if name in (only or BASELINES)}
+        today = replace(today, baselines=kept)
         for name, row in today.baselines.items():
             say(f"{task}, {name}: nRMSE {row['nrmse'].short}")
         for written in replace_baselines(task, today):
             say(f"  {written}")
 
 
-def score_baselines(task: str, data: Dataset) -> Scores:
-    """Today's scores of the shipped model on a task's data, with every baseline beside it."""
-    return evaluate(PRETRAINED[task].with_data(data))
+def _test_part(task: str) -> Dataset:
+    """The test part of a shipped model's data, and a few samples of the validation part.
+
+    A solver draws those again to see what all starts have in common.
+    """
+    card = PRETRAINED[task].data_card
+    assert card.split is not None
+    tested, others = (card.split.samples(part) for part in ("test", "validation"))
+    data = solve_samples(plan_again(card), (*tested, *others[:_OTHERS]))
+    count = len(tested)
+    split = Split.of("test, and others", test=range(count), train=range(count, count + _OTHERS))
+    return data.with_split(split)
 
 
 def replace_baselines(task: str, today: Scores) -> list[Path]:
@@ -201,7 +223,7 @@ def _same_data(one: Scores, other: Scores) -> bool:
 
     Solved on another machine their last bits and with them the checksum may differ.
     """
-    facts = ("name", "part", "samples", "shown", "steps", "points", "dt")
+    facts = ("name", "part", "samples", "shown", "steps", "points")
     return all(one.data.get(key) == other.data.get(key) for key in facts)
 
 
@@ -209,20 +231,20 @@ def _with_baselines(scores: Scores, today: Scores) -> Scores:
     """Scores with today's baselines; how certain a win is, is known of the shipped model alone."""
     own = scores["nrmse"].value
     certain = today.model.get("sha256") == scores.model.get("sha256")
-    verdict: dict[str, Any] = {}
+    verdict: dict[str, Any] = dict(scores.verdict["baselines"])
     for name, row in today.baselines.items():
         value = row["nrmse"].value
         verdict[name] = {"value": value, "beaten": own < value, "ratio": value / own}
         if certain:
             verdict[name]["certainty"] = today.verdict["baselines"][name]["certainty"]
     curves = {
-        metric: {"model": scores.over_time[metric]["model"]}
+        metric: scores.over_time[metric]
         | {name: today.over_time[metric][name] for name in today.baselines}
         for metric in ("rmse", "nrmse")
     }
     return replace(
         scores,
-        baselines=today.baselines,
+        baselines={**scores.baselines, **today.baselines},
         verdict={**_without_words(scores.verdict), "baselines": verdict},
         over_time={**scores.over_time, **curves},
         cost={**scores.cost, "baselines": today.cost.get("baselines", {})},

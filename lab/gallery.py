@@ -19,6 +19,7 @@ from fino.data.dataset import Dataset
 from fino.data.generate import generate
 from fino.pde import PROBLEMS
 from fino.report.look import FIELD_MAP, drawn, save
+from lab.readme import fill
 
 __all__ = ["draw_gallery", "draw_problem", "gallery", "problem_cards"]
 
@@ -54,18 +55,12 @@ def gallery(
         for name in PROBLEMS:
             if overwrite or not (out / f"{name}.png").exists():
                 say(f"Written: {save(draw_problem(name, seed), out / f'{name}.png')}")
-        page = Path("docs/problems.md")
-        before, rest = page.read_text().split(_CARDS[0])
-        page.write_text(before + _CARDS[0] + problem_cards() + _CARDS[1] + rest.split(_CARDS[1])[1])
+        fill(Path("docs/problems.md"), "cards", problem_cards())
         return
     if out.exists() and not overwrite:
         raise ValueError(f"{out} exists already. Choose another name, or pass --overwrite.")
     say("Solving one sample of each of six problems, about a minute the first time.")
     say(f"Written: {save(draw_gallery(seed), out)}")
-
-
-#: Between these marks stand the cards.
-_CARDS = ("<!-- cards -->\n", "<!-- end of cards -->")
 
 
 def draw_problem(name: str, seed: int = 0) -> Figure:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -128,6 +129,8 @@ def keep_scores(scores: Scores, task: str, case: str) -> Path:
         if not _NAME.fullmatch(word):
             raise ValueError(f"a name should be letters, digits, dots and dashes, got '{word}'.")
     scores = scores.without_place()
+    if "commit" not in scores.versions and (commit := _commit()):
+        scores = replace(scores, versions={**scores.versions, "commit": commit})
     content = _compact(scores)
     if len(content) > _LARGEST:
         content = _compact(replace(scores, spectra={"wavenumber": [], "fields": {}}))
@@ -199,6 +202,13 @@ def _task(recipe: str, scores: Scores) -> str:
     if recipe.startswith("ablation-"):
         return f"{recipe}-{scores.data['name']}"
     return recipe.removeprefix("laptop-")
+
+
+def _commit() -> str | None:
+    """The commit of this clone, if it is one."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    return found.stdout.strip() or None
 
 
 def _cases(task: str) -> dict[str, Scores]:

@@ -12,6 +12,7 @@ from matplotlib.colors import ListedColormap
 from PIL import Image
 
 from fino.report.look import drawn, logarithmic, save
+from lab.readme import fill
 
 __all__ = ["draw_movie", "draw_scores", "headline", "tables", "write_page"]
 
@@ -35,14 +36,7 @@ def write_page(
     found: Found, page: Path = Path("docs/radar.md"), readme: Path = Path("README.md")
 ) -> list[Path]:
     """Put the tables between the marks of the page, and the line into the README."""
-    for path, name, words in ((page, "scores", tables(found)), (readme, "radar", headline(found))):
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        written = path.read_text()
-        if not 0 <= written.find(begin) < written.find(end):
-            raise ValueError(f"{path} has no {begin.strip()} … {end} to fill.")
-        before, rest = written.split(begin, 1)
-        path.write_text(f"{before}{begin}{words}\n{end}{rest.split(end, 1)[1]}")
-    return [page, readme]
+    return [fill(page, "scores", tables(found)), fill(readme, "radar", headline(found))]
 
 
 def tables(found: Found) -> str:

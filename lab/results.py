@@ -14,6 +14,7 @@ from fino.report.page import scene_of
 from fino.report.scene import Scene
 from fino.training.run import PRETRAINED
 from lab.keep import TASKS, group_seeds, load_kept, load_shipped
+from lab.readme import fill, readme_parts
 from lab.results_figures import Dot, error_and_cost, errors_over_time, field_panels, save_small
 from lab.results_page import results_page, spans
 from lab.standing import Standing, lowest_baseline, mean_curve, standings, with_shipped
@@ -28,6 +29,7 @@ def results(
     *,
     out: Path = Path("docs/results.md"),
     climate: Path | None = None,
+    readme: Path | None = None,
     json: bool = False,
 ) -> None:
     """Build the page: `python -m lab results`.
@@ -40,11 +42,13 @@ def results(
         The page; its figures go into a folder beside it.
     climate
         The folder with the weather maps, to draw the picture of the fields again.
+    readme
+        A README whose tables are written again too.
     json
         Print the written files as JSON.
     """
     with progress("solving test samples", quiet=json) as show:
-        written = write_results(out, climate, show)
+        written = write_results(out, climate, show, readme)
     if json:
         say_json([str(path) for path in written])
         return
@@ -53,9 +57,12 @@ def results(
 
 
 def write_results(
-    out: str | Path, climate: str | Path | None = None, show: Progress | None = None
+    out: str | Path,
+    climate: str | Path | None = None,
+    show: Progress | None = None,
+    readme: Path | None = None,
 ) -> list[Path]:
-    """Write the page and its figures beside it; returns them.
+    """Write the page, its figures beside it and the numbers of a README; returns them.
 
     `climate` is a folder with the weather maps.  Without it a picture of the fields that is there
     already stays as it is, because it may show them.
@@ -85,7 +92,17 @@ def write_results(
     out.write_text(page, encoding="utf-8")
     if show:
         show(1.0)
-    return [out, *written.values()]
+    return [out, *written.values(), *_fill_readme(readme, tasks)]
+
+
+def _fill_readme(readme: Path | None, tasks: Tasks) -> list[Path]:
+    """The numbers of the README, if there is one to fill."""
+    if readme is None:
+        return []
+    parts = readme_parts(
+        tasks, load_kept("ablation-"), load_kept("quickstart").get("quickstart", {})
+    )
+    return [fill(readme, name, words) for name, words in parts.items()][:1]
 
 
 def _without(beginning: str) -> Tasks:

@@ -60,6 +60,7 @@ NOT_RUN = {
     "python -m lab bench": "measures for minutes; tests/lab runs every bench on small cases",
     "python -m lab results": "writes the project's own pages; tests/lab builds them elsewhere",
     "python -m lab radar": "trains for half an hour, writes the project's own pages; tests/lab",
+    "python -m lab audit": "solves hundreds of samples; tests/lab audits a small model",
     "python -m lab trust": "writes the package's own files; tests/lab",
     "fino report shallow-water": "solves and draws for a minute; tests/report has shipped models",
 }

@@ -15,9 +15,11 @@ from lab.keep import TASKS, keep_folder, keep_scores
 from lab.results import write_results
 from lab.results_page import results_page
 from lab.results_words import (
+    EXPECTED,
     against,
     against_baselines,
     against_retuned,
+    best_words,
     headline,
     missing,
     summary,
@@ -127,11 +129,19 @@ def rows_of(scores, **tasks):
 def test_wins_and_losses_are_counted_and_named(scores):
     rows = rows_of(scores, advection=(0.1, 0.2), darcy=(0.1, 0.11), climate=(0.3, 0.25))
     assert against(rows, "fno") == (
-        "FINO is below fno on 2 of 3 tasks; their intervals do not overlap on 1 of these "
-        "(advection). It is not below on climate (0.3 against 0.25)."
+        "FINO is clearly below fno on 1 of 3 tasks (advection). Their intervals overlap on darcy: "
+        "a tie. It loses on climate (0.3 against 0.25)."
     )
     assert against(rows, "unet") == "FINO and unet were not both run on any task."
     assert "lowest elsewhere: fno on climate." in " ".join(summary(rows, {t: {} for t in rows}))
+
+
+def test_a_tie_is_called_a_tie(scores):
+    rows = rows_of(scores, advection=(0.1, 0.2), darcy=(0.1, 0.11))
+    assert best_words(rows) == (
+        "Of all models that were run, FINO has the lowest error on 2 of 2 tasks, of which darcy "
+        "is a tie."
+    )
 
 
 def test_a_baseline_that_is_not_beaten_is_named(scores):
@@ -161,7 +171,7 @@ def test_the_headline_counts_bars_and_names_what_is_missing(scores):
 def test_runs_that_are_missing_are_listed():
     absent = missing({})
     assert list(absent) == list(TASKS)
-    assert "transolver" in absent["advection"] and absent["climate"] == ["fino", "fno", "unet"]
+    assert "transolver" in absent["advection"] and absent["climate"] == list(EXPECTED)
 
 
 def test_an_empty_page_says_so():
@@ -187,7 +197,7 @@ def test_a_shipped_model_past_the_horizon_has_the_budget_of_its_weights(scores):
 def test_a_diverged_run_is_said_to_be(scores):
     rows = {"advection": standings({"fino": at(scores, 0.1), "fno": at(scores, float("inf"))})}
     assert rows["advection"]["fno"].words == "diverged"
-    assert "FINO is below fno on 1 of 1 tasks" in against(rows, "fno")
+    assert "FINO is clearly below fno on 1 of 1 tasks" in against(rows, "fno")
 
 
 def test_scored_as_the_retuned_fno_was_says_wins_and_losses(scores):
@@ -197,7 +207,8 @@ def test_scored_as_the_retuned_fno_was_says_wins_and_losses(scores):
     }
     assert against_retuned(rows) == [
         "Scored as the retuned FNO was, FINO is at or below it on 1 of 2 tasks (shallow-water "
-        "0.0005 against 0.0019 and diffusion-reaction-2d 0.004 against 0.0027)."
+        "0.0005 against 0.0019 and diffusion-reaction-2d 0.004 against 0.0027). Not run that way: "
+        "advection, compressible-1d, diffusion-reaction-1d and darcy-pdebench."
     ]
     assert against_retuned({}) == []
 
@@ -209,8 +220,15 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     keep_scores(Scores.load(finished / "fino"), "horizon-advection", "fino")
     keep_scores(Scores.load(finished / "fino"), "short-advection", "fino")
     keep_scores(Scores.load(finished / "fino"), "retuned-advection", "fino")
-    written = write_results(tmp_path / "docs" / "results.md")
+    keep_scores(Scores.load(finished / "fino"), "quickstart", "fino")
+    readme = tmp_path / "README.md"
+    marks = ("results", "ablations", "quickstart")
+    readme.write_text("".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in marks))
+    *written, filled = write_results(tmp_path / "docs" / "results.md", readme=readme)
     page = written[0].read_text()
+    assert filled == readme and "| advection, 6 steps | 0.0049 |" in readme.read_text()
+    assert re.search(r"\| FINO, [0-9.]+ k weights \| [0-9.e-]+ \| ", readme.read_text())
+    assert re.search(r"\| advection/fino \| [0-9a-f]{7,} \| 20", page)
     for place in re.findall(r"\]\(([^)]+)\)", page):
         assert (tmp_path / "docs" / place).stat().st_size < 150_000
     assert {path.name for path in written[1:]} == {

@@ -103,7 +103,7 @@ def _scores_of(run: Run | Scores | str | Path) -> list[Scores]:
         return [run]
     if not isinstance(run, Run) and Path(run).exists():
         within = [] if (Path(run) / _SCORES).exists() else sorted(Path(run).glob(f"*/{_SCORES}"))
-        return [Scores.load(path) for path in within or [run]]
+        return [Scores.load(path) for path in within or [Path(run)]]
     found = find_run(run)
     if found.scores is None:
         raise ValueError(f"There are no scores of {found.name}. Run fino.evaluate first.")
