@@ -181,7 +181,7 @@ def baselines(*tasks: str, data: Path = Path("data"), only: tuple[str, ...] = ()
                 say(f"{task}: solving {choice.samples} samples into {path}")
                 make_data(choice, path)
             made = open_data(choice, path)
-        today = evaluate(PRETRAINED[task].with_data(made))
+        today = evaluate(PRETRAINED[task].with_data(made), worth=False)
         kept = {name: row for name, row in today.baselines.items() if name in (only or BASELINES)}
         today = replace(today, baselines=kept)
         for name, row in today.baselines.items():

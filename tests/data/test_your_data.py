@@ -53,6 +53,7 @@ def test_guesses_and_parts_are_said_before_training(trained, tmp_path, capsys):
     )
     said = capsys.readouterr().out
     assert said.index("Guessed: axes of u (12, 8, 16): sample time x (axes)") < said.index("budget")
+    assert "Data: 12 samples of u; 16 points on [0, 1], periodic; 8 frames from 0, Δt = 0.1" in said
     assert "Parts: chosen by hand (train 8, validation 1, test 3)" in said
 
 

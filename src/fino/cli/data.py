@@ -91,9 +91,12 @@ def data_table(data: Path | None, options: FileOptions | None) -> dict[str, Any]
 
 
 def tell_data(data: Dataset, parts: bool = True) -> None:
-    """What was guessed of a file, and how its samples are divided, before anything is done."""
+    """How a file was understood, what was guessed and how its samples are divided."""
     from fino.report.words import describe_few
 
+    facts = data.card.facts()
+    known = [facts[name] for name in ("fields", "grid", "time") if facts.get(name)]
+    say(f"  Data: {len(data)} samples of {'; '.join(map(str, known))}")
     for guess in data.card.guesses:
         say(f"  Guessed: {guess}")
     if parts:

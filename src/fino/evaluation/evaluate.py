@@ -55,6 +55,7 @@ def evaluate(
     part: str | None = None,
     samples: int | None = None,
     baselines: bool = True,
+    worth: bool = True,
     convention: str = "fino",
     batch: int | None = None,
     out: str | Path | None = None,
@@ -68,6 +69,8 @@ def evaluate(
                   other data, if None
     samples       only the first so many; all if None
     baselines     whether to score predictions that need no learning beside it
+    worth         whether to look, beside baselines, for the classical solver of the same error,
+                  which takes minutes where it needs fine cells
     convention    fino, or pdebench for PDEBench's own numbers, which need a `batch` (50 there)
     out           where to write; if None, a run's folder gets `scores.json`, or
                   `scores-NAME.json` for other data, and a bare model nothing
@@ -110,7 +113,7 @@ def evaluate(
         },
         command=command,
         cost=_cost(run, scored.begin([0], task.shown)[0], fitted)
-        | _worth(run, scored, task, baselines),
+        | _worth(run, scored, task, baselines and worth),
         when={
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - began, 3),
