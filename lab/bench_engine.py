@@ -29,7 +29,13 @@ from fino.machine import keep_freed_memory, threads
 from fino.model.emulator import Emulator, EmulatorSettings
 from fino.model.fino import Fino
 
-__all__ = ["CASES", "Race", "engine", "race"]
+__all__ = ["CASES", "COLUMNS", "Race", "engine", "race"]
+
+#: The columns of the table.
+COLUMNS = (
+    *("model", "torch\nms", "C ms", "ratio", "wanted"),
+    *("torch\nof peak", "C\nof peak", "differ\nby"),
+)
 
 #: Case → a shipped model, or (points, width) of a FINO of the default depth; and the ratio wanted.
 CASES: dict[str, tuple[Any, float | None]] = {
@@ -80,17 +86,7 @@ def engine(*, rounds: int = 30, steps: int = _STEPS, json: bool = False) -> None
     say(f"one trajectory, one thread, float32, torch {torch.__version__}, {rounds} rounds")
     busy = "others are at work too" if load > 1.2 else "idle"
     say(f"load of the machine at the start: {load:.1f} on {os.cpu_count()} cores ({busy})")
-    columns = (
-        "model",
-        "torch ms",
-        "C ms",
-        "ratio",
-        "wanted",
-        "torch of peak",
-        "C of peak",
-        "differ by",
-    )
-    table("a step of fino.rollout", columns, [_cells(row) for row in rows])
+    table("a step of fino.rollout", COLUMNS, [_cells(row) for row in rows])
 
 
 def _cells(row: Race) -> Sequence[str]:

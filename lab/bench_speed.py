@@ -238,23 +238,25 @@ def _exponent(times: dict[int, float]) -> float:
 
 def _speed_table(case: str, rows: Sequence[Speed]) -> None:
     columns = (
-        *("model", "parameters", "M mult-adds", "forward ms", "fwd+bwd ms"),
-        *("fwd ÷ our FNO", "f+b ÷ our FNO", "fwd ÷ textbook", "f+b ÷ textbook", "of peak"),
+        "model",
+        "weights",
+        "million\nmult-adds",
+        "ms",
+        "÷ our FNO",
+        "÷ textbook",
+        "of\npeak",
     )
     table(
-        case,
+        f"{case}: a forward pass, and one with its backward pass",
         columns,
         [
             (
                 r.model,
                 f"{r.parameters:,}",
                 f"{r.multiply_adds / 1e6:.0f}",
-                f"{r.forward:.2f}",
-                f"{r.training:.2f}",
-                f"{r.forward_ratio:.2f}",
-                f"{r.training_ratio:.2f}",
-                f"{r.forward_textbook_ratio:.2f}",
-                f"{r.training_textbook_ratio:.2f}",
+                f"{r.forward:.3g}, {r.training:.3g}",
+                f"{r.forward_ratio:.2f}, {r.training_ratio:.2f}",
+                f"{r.forward_textbook_ratio:.2f}, {r.training_textbook_ratio:.2f}",
                 f"{r.peak_share:.0%}",
             )
             for r in rows

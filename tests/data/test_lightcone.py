@@ -90,6 +90,14 @@ def test_the_trajectory_that_spreads_most_counts_where_parameters_vary():
     assert light_cone(fino.from_array(u, **facts)).cells[0] < widest / 2
 
 
+def test_what_was_estimated_is_not_estimated_again(monkeypatch):
+    u = np.random.default_rng(0).normal(size=(2, 4, 1, 16))
+    data = fino.from_array(u, dt=0.1, extent=(0, 1), boundary="periodic")
+    found = light_cone(data)
+    monkeypatch.setattr("fino.data.lightcone._lines", lambda data: pytest.fail("read again"))
+    assert light_cone(data) is found and found.source == "estimated"
+
+
 def test_still_data_do_not_move():
     data = fino.from_array(np.ones((3, 5, 1, 16)), dt=1, extent=(0, 1), boundary="neumann")
     assert light_cone(data).cells == (0.0,)

@@ -44,17 +44,25 @@ def say_json(content: Any) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A table; the first column is text, the others are numbers and stand to the right."""
+    """A table; the first column is text, the others are numbers and stand to the right.
+
+    One that is too wide for the terminal loses its rules, so that its numbers stay whole.
+    """
+    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(title=Text(printable(title)), title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
-        grid.add_column(Text(printable(column)), justify="right" if i else "left")
+        justify: Any = "right" if i else "left"
+        grid.add_column(Text(printable(column)), justify=justify, overflow="fold")
     for row in rows:
         grid.add_row(*(cell if isinstance(cell, Text) else printable(str(cell)) for cell in row))
-    Console(markup=False).print(grid)
+    console = Console(markup=False)
+    if console.measure(grid, options=console.options.update(width=1000)).maximum > console.width:
+        grid.box, grid.pad_edge, grid.padding = box.SIMPLE_HEAD, False, (0, 1, 0, 0)
+    console.print(grid)
 
 
 def show_table(one: Table) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -72,10 +73,16 @@ def light_cone(data: Dataset, estimate: bool = False) -> LightCone:
     if data.card.speed is not None and not estimate:
         length = data.card.speed * data.dt
         return LightCone(tuple(length / s for s in spacing), length, "card")
-    own = bool(data.parameters)
-    cells = tuple(_reach(lines, p, own) for lines, p in _lines(data))
-    length = max(n * s for n, s in zip(cells, spacing, strict=True))
-    return LightCone(cells, length, "estimated")
+    if data not in _ESTIMATED:
+        own = bool(data.parameters)
+        cells = tuple(_reach(lines, p, own) for lines, p in _lines(data))
+        length = max(n * s for n, s in zip(cells, spacing, strict=True))
+        _ESTIMATED[data] = LightCone(cells, length, "estimated")
+    return _ESTIMATED[data]
+
+
+#: What was estimated before: building, the plan and the report all ask for it.
+_ESTIMATED: WeakKeyDictionary[Dataset, LightCone] = WeakKeyDictionary()
 
 
 def _lines(data: Dataset) -> list[tuple[np.ndarray, bool]]:

@@ -106,11 +106,13 @@ class TimeStep(nn.Module):
 
     def __init__(self, mode: str, initial: float) -> None:
         super().__init__()
-        value = torch.tensor(1.0 if mode == "one" else initial)
         if mode == "learn":
-            self.raw = nn.Parameter(value.expm1().log())
+            # On the CPU whatever the default device is: on the meta device, which counts weights,
+            # this one operation imports a large part of torch.
+            raw = torch.tensor(initial, device="cpu").expm1().log()
+            self.raw = nn.Parameter(torch.tensor(float(raw)))
         else:
-            self.register_buffer("value", value)
+            self.register_buffer("value", torch.tensor(1.0 if mode == "one" else initial))
         self.learned = mode == "learn"
 
     def forward(self, change: Tensor | None = None) -> Tensor:

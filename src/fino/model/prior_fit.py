@@ -172,12 +172,12 @@ def fit_motion(data: Dataset, history: int, conditioning: Conditioning) -> Moved
     correlate as well elsewhere; the line through all of them gives such outliers no weight.
     """
     settings, points = conditioning.settings, data.grid.points
-    chosen = _spread(len(data.train), _THETA_SAMPLES)
+    count = len(settings.parameters) - bool(settings.steps)
+    chosen = _spread(len(data.train), _THETA_SAMPLES if count else _FIT_SAMPLES)
     found = torch.stack([_best_shift(_moving(data.train, i)) for i in chosen])
     if data.conditions.mask is None:  # nothing moves through a wall; a mask may be open
         walls = torch.tensor([not periodic for periodic in data.grid.is_periodic])
         found[:, walls] = 0.0
-    count = len(settings.parameters) - bool(settings.steps)
     given = data.train.beside(chosen, 0, 1)
     theta = torch.zeros(len(chosen), 0) if not count else given.parameters
     assert theta is not None
