@@ -21,6 +21,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "radar": ("lab.radar:radar", "Rain of the next hour from radar images, beside pysteps."),
     "gallery": ("lab.gallery:gallery", "One sample of each problem in one picture."),
     "worth": ("lab.worth:worth", "Models beside the solver of the same error: docs/worth.md."),
+    "heart": ("lab.heart:heart", "Waves and spirals on a sheet four times as large."),
     "notebooks": ("lab.notebooks:notebooks", "The gallery: examples as pages and notebooks."),
     "house": ("lab.house:house", "Build docs/house.md: the size of the code, before and after."),
 }
