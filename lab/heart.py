@@ -48,7 +48,8 @@ def heart(run: str, *, samples: int = 2, seed: int = 7) -> None:
         What their stimuli are drawn from.
     """
     found = find_run(run)
-    small = Heart(**found.data_card.parameters)
+    settings: dict[str, Any] = found.data_card.parameters
+    small = Heart(**settings)
     large = small.changed(points=2 * small.points, side=2 * small.side)
     with progress("waves") as show:
         truth = plane_wave(large, found.data_card.refine)
