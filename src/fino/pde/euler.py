@@ -43,6 +43,7 @@ class Euler(Problem):
     symmetries = ("shift", "flip", "rotate")
     directions = (None, None, 0, 1)
     variants = ({"courant": 0.9},)
+    shown = 1
 
     gamma: float = Field(1.4, gt=1, allow_inf_nan=False)
     """Ratio of heat capacities γ, where gas is 'own'."""

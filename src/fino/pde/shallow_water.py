@@ -167,6 +167,7 @@ class ShallowWaterDams(Problem):
     directions = ShallowWaterMomenta.directions
     symmetries = ("flip", "rotate")
     variants = ({}, {"splitting": "godunov"})
+    shown = 1
 
     points: Points = 64
     half_width: float = Field(2.5, gt=0)
