@@ -271,7 +271,9 @@ def test_a_page_is_small_and_says_what_its_light_is_based_on(pages, name):
 def test_the_light_takes_the_ranges_that_a_model_keeps(tmp_path):
     model = random_model(width=2, levels=0)
     assert "three standard deviations" in page_facts(model, tmp_path)["seen"]["basis"]
-    model.trust = {"seen": {"range": [[-7.0, 8.0]]}}
+    alike = {"scale": [1.0], "frames": 1, "apart": [1], "law": None, "back": None, "mean": []}
+    alike |= {"whiten": [], "low": [], "high": [0.0] * 20, "limit": [1.0, 1.0]}
+    model.trust = {"seen": {"range": [[-7.0, 8.0]], **alike}}
     seen = page_facts(model, tmp_path)["seen"]
     assert seen["low"] == [-7.0] and seen["high"] == [8.0]
     assert seen["basis"] == "the range of the training data, which the model keeps"
