@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fino.metrics.scores import Scores
 from lab.keep import TASKS
-from lab.results_words import best_words
+from lab.results_words import best_words, listed
 from lab.standing import Standing, lowest_baseline, papers, standings
 
 __all__ = ["fill", "readme_parts"]
@@ -23,11 +23,11 @@ _TASKS = {
     "advection": "advection",
     "compressible-1d": "compressible 1D",
     "diffusion-reaction-1d": "diffusion–reaction 1D",
-    "darcy": "Darcy, steady",
-    "darcy-pdebench": "Darcy, PDEBench's",
+    "darcy": "steady Darcy",
+    "darcy-pdebench": "PDEBench's Darcy",
     "diffusion-reaction-2d": "diffusion–reaction 2D",
     "shallow-water": "shallow water",
-    "climate": "climate, temperature to pressure",
+    "climate": "climate (temperature to pressure)",
 }
 _BASELINES = {
     "best-lag": "an earlier frame again",
@@ -112,10 +112,12 @@ def _in_words(tasks: Tasks, every: Mapping[str, Mapping[str, Standing]]) -> str:
         for case, scores in cases.items()
         if case.startswith("fino")
     )
-    seeded = [_TASKS[t] for t, rows in every.items() if "fino" in rows and rows["fino"].seeds > 1]
-    seeds = f"Means of {max(r['fino'].seeds for r in every.values() if 'fino' in r)} seeds for "
-    seeds += f"FINO and FNO: {', '.join(seeded)}; all else is one seed. " if seeded else ""
-    return f"{best_words(every)} {seeds if seeded else ''}FINO has at most {weights:,} weights."
+    best = best_words({_TASKS[task].split(" (")[0]: rows for task, rows in every.items()})
+    seeded = {t: rows["fino"].seeds for t, rows in every.items() if "fino" in rows}
+    several = [_TASKS[task] for task, seeds in seeded.items() if seeds > 1]
+    seeds = f" FINO and FNO are means of {max(seeded.values(), default=1)} seeds on "
+    seeds += f"{listed(several)}; everything else is one seed." if several else ""
+    return f"{best}{seeds if several else ''} FINO has at most {weights:,} weights."
 
 
 def _ablations(ablations: Tasks) -> str:
