@@ -59,6 +59,26 @@ def test_an_error_that_grows_otherwise_than_in_validation_is_found_on_coarse_cel
     assert np.mean(check.found) < 0.1 * true
 
 
+def test_every_trajectory_is_solved_with_its_own_parameters(tmp_path):
+    data = fino.generate(
+        "advection", 16, points=256, stride_space=2, frames=24, duration=0.5, vary={"beta": "0.2,1"}
+    ).with_history(2)
+    data = data.with_split(train=6, validation=6, test=4)
+    model = fino.build("fino", data, predict="increment", width=4, levels=0, history=2).eval()
+    model.output_std.mul_(0.1)
+    model.trust = calibrate(model, data)
+    fino.save(model, tmp_path / "model")
+    run = find_run(fino.load(tmp_path / "model"), data)
+    for sample in range(2):
+        given, future = data.test.begin([sample], 2)
+        tiled = fino.rollout(run.model, given, future.shape[1], tile=64)
+        errors = nrmse(tiled, future)[0].mean(1)
+        check = spot_check(run, sample, tiled[0], part=data.test, share=0.2)
+        assert check.method == "solver" and check.cost <= 0.2
+        assert np.mean(check.found) == pytest.approx(float(errors[: check.lead].mean()), rel=0.2)
+        assert check.estimate == pytest.approx(float(errors.mean()), rel=0.5)
+
+
 def test_light_cones_of_places_are_as_exact_as_the_whole_domain(waves):
     run, data = waves
     truth = find_truth(run, data.test[:1], data.task(2), 1)

@@ -83,6 +83,8 @@ def test_resuming_an_ensemble_is_exact(data, tmp_path):
     again = resume(tmp_path / "b", data)
     for a, b in zip(whole.model.parameters(), again.model.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=0)
+    assert again.model.trust == whole.model.trust
+    assert fino.load(tmp_path / "b" / "model").trust == whole.model.trust
 
 
 def test_mistakes_are_answered_in_one_line(data):

@@ -105,6 +105,28 @@ def test_outside_of_a_mask_a_band_has_no_width():
     assert bool((width[..., :6] == 0).all()) and bool((width[..., 6:] > 0).all())
 
 
+@pytest.mark.filterwarnings("ignore:Sample 0 starts unlike")  # walks are smooth as they begin
+def test_bands_of_an_ensemble_with_parameters_and_a_mask_survive_tiles_save_and_load(tmp_path):
+    nu = 1 + np.arange(60) % 7 / 7
+    outside = np.arange(24) < 4
+    data = noisy(60, parameters={"nu": nu}, mask=outside, walls="neumann")
+    data = data.with_split(train=20, validation=30, test=10)
+    model = fino.build("fino", data, predict="increment", width=4, levels=0, blocks=2)
+    model = model.with_members(3).eval()
+    model.output_std.fill_(1e-3)
+    model.trust = calibrate(model, data)
+    fino.save(model, tmp_path / "model")
+    again, start = fino.load(tmp_path / "model"), data.test[0]
+    whole = fino.rollout(model, start, 4, interval=0.9)
+    for ways in ({"tile": 8}, {"parameters": {"nu": float(start.given.parameters[0, 0])}}):
+        other = fino.rollout(again, start, 4, interval=0.9, **ways)
+        for u, v in zip(whole, other, strict=True):
+            torch.testing.assert_close(torch.as_tensor(v).reshape(u.shape), torch.as_tensor(u))
+    assert float((whole.upper - whole.lower)[..., 4:].min()) > 0
+    with pytest.raises(ValueError, match=r"nu = 9 lies outside of the range"):
+        fino.rollout(again, start, 4, parameters={"nu": 9.0}, strict=True, tile=8)
+
+
 def test_a_rollout_that_diverges_in_calibration_counts_as_far_off(walks):
     _, data = walks
     model = fino.build("fino", data, predict="increment", width=4, levels=0).eval()
