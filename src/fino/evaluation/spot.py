@@ -63,6 +63,9 @@ _LAST = 3
 _FIRST = 0.65
 #: C is known to that share of itself: nearer to it D² − C² says nothing, and D − C is taken.
 _SURE = 0.2
+#: A coarse solution that differs from the coarser one by more than that share of the field does
+#: not resolve it, and says nothing.
+_RESOLVED = 0.25
 #: Cells along each axis of a coarse grid at the least.
 _FEWEST = 16
 
@@ -369,6 +372,7 @@ def _compare(
             count = len(coarse.frames)
             distance = _rms(predicted[:count] - coarse.frames) / size[:count]
             doubt = coarse.doubt(known, is_exact) / size[:count]
+            doubt = doubt.where(coarse.gap <= _RESOLVED * size[:count], torch.inf)
             whole, bounds = _bound(whole, usual, level, distance, doubt, lead)
     return SpotCheck(
         method=method,
