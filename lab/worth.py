@@ -21,8 +21,9 @@ from fino.machine import describe_machine
 from fino.pde import PROBLEMS
 from fino.report.tables import table_of
 from fino.training.run import PRETRAINED, Run, find_run
+from lab.readme import fill
 
-__all__ = ["draw_worth", "measure", "worth", "worth_page"]
+__all__ = ["draw_worth", "headline", "measure", "worth", "worth_page"]
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "lab" / "results" / "worth.json"
@@ -70,6 +71,7 @@ def worth(
         write_json(RESULTS, kept)
     write_whole(PAGE, worth_page(kept).encode())
     draw_worth(kept, FIGURE)
+    fill(ROOT / "README.md", "worth", headline(kept))
     if json:
         say_json(kept)
     else:
@@ -139,6 +141,29 @@ itself is one process.
 solver* where that is the answer. Where no solver exists, as for measured data, none of this
 applies.
 """
+
+
+def headline(kept: dict[str, Any]) -> str:
+    """The rows of the README, the largest gain first: what wins and what loses."""
+    lines = [
+        "**Is it worth it?** What a trajectory costs beside the classical solver *of the same "
+        "error*, on one thread, in batches of sixteen ([all figures](docs/worth.md)):",
+        "",
+        "| | nRMSE | solver, ms | FINO, ms | |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name, found in sorted(kept.items(), key=_speed_up, reverse=True):
+        one, gain = _best(found), _gains(found)[1]
+        if gain is None:
+            continue
+        verdict = "about even"
+        if gain > _EVEN:
+            verdict = f"**{gain:.2g} times cheaper**"
+        elif gain * _EVEN < 1:
+            verdict = f"use the solver, {1 / gain:.2g} times cheaper"
+        costs = [f"{1e3 * one[key]:.3g}" for key in ("matched_batched", "seconds_batched")]
+        lines.append(f"| {name} | {one['nrmse']:.2g} | {' | '.join(costs)} | {verdict} |")
+    return "\n".join(lines)
 
 
 def _best(found: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.bench_parameters import CASES, draw_parameters
-from lab.worth import draw_worth, worth_page
+from lab.worth import draw_worth, headline, worth_page
 
 
 def one(seconds: float, matched: float | None, error: float = 0.01) -> dict[str, Any]:
@@ -57,3 +57,12 @@ def test_pictures_are_drawn_from_the_figures(tmp_path: Path) -> None:
     draw_parameters(kept, tmp_path / "p.png")
     assert (tmp_path / "w.png").stat().st_size > 5000
     assert (tmp_path / "p.png").stat().st_size > 5000
+
+
+def test_the_readme_shows_wins_and_losses_alike() -> None:
+    kept = {"slow": facts(torch=one(0.4, 0.1)), "quick": facts(torch=one(0.1, 0.2))}
+    rows = [line for line in headline(kept).splitlines() if line.startswith("| ")][2:]
+    assert rows == [
+        "| quick | 0.01 | 200 | 100 | **2 times cheaper** |",
+        "| slow | 0.01 | 100 | 400 | use the solver, 4 times cheaper |",
+    ]
