@@ -137,6 +137,16 @@ itself is one process.
   data's own error (*matched at*), because a smaller one says nothing.
 * Model and solvers run in turn in one process; the first run of each is not counted.
 
+## What a larger gain needs
+    S = (cost of a solver's cell and step / the network's) · rᵈ · (network's cells a step · r / CFL)
+
+The solver needs cells r times as fine for the same error, in d dimensions. On the paper's tasks a
+step moves the data by a fraction of a cell, so nothing is gained. `shallow-water-dams` and
+`euler-2d` have long steps, of eight to sixteen cells; what they lack is r. At their errors the
+solver of the same error has cells only one and a half to three times as fine as the model's, and
+its cost falls with the cube of that: halving the model's error is worth about six times. Both were
+trained for 35 CPU-minutes on some two hundred trajectories and are far from converged.
+
 `fino evaluate` prints the same comparison for every run whose equation is known, and says *use the
 solver* where that is the answer. Where no solver exists, as for measured data, none of this
 applies.
