@@ -22,7 +22,7 @@ from fino.metrics.scores import Score, Scores
 from fino.model import pretrained
 from fino.model.emulator import Emulator
 from fino.model.pretrained import CARD, FORMAT
-from fino.model.store import CONFIG, WEIGHTS, load, model_hash
+from fino.model.store import CONFIG, TRUST, WEIGHTS, load, model_hash
 from fino.report.words import describe_verdict
 from fino.training.run import PRETRAINED
 from fino.training.run_data import read_json
@@ -89,7 +89,8 @@ def ship_run(
     scores = Scores.load(run)
     _check(run, scores)
     card = _card(run, scores, limits)
-    files = {name: (run / "model" / name).read_bytes() for name in (WEIGHTS, CONFIG)}
+    found = [file for file in (WEIGHTS, CONFIG, TRUST) if (run / "model" / file).exists()]
+    files = {file: (run / "model" / file).read_bytes() for file in found}
     files[CARD] = (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()
     files["scores.json"] = scores.without_place().to_json().encode()
     size = sum(map(len, files.values()))

@@ -54,6 +54,12 @@ def test_the_same_run_gives_the_same_bytes(finished, shipped):
     assert before == {path.name: path.read_bytes() for path in shipped.iterdir()}
 
 
+def test_bands_and_guards_are_shipped_with_the_weights(finished, shipped):
+    kept = finished / "fino" / "model" / "trust.json"
+    assert (shipped / "trust.json").read_bytes() == kept.read_bytes()
+    assert PRETRAINED["advection"].model.trust["seen"]["range"]
+
+
 def test_the_scores_forget_where_the_data_were(shipped):
     assert Scores.load(shipped).data["path"] is None
 
