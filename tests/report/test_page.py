@@ -15,7 +15,7 @@ import fino
 from fino.evaluation.evaluate import evaluate
 from fino.recipe.recipe import read_recipe
 from fino.report.page import report, scene_of
-from fino.report.words import describe_verdict, train_command
+from fino.report.words import describe_verdict, describe_worth, train_command
 
 
 class Reader(HTMLParser):
@@ -164,7 +164,7 @@ def test_where_the_equation_is_known_the_solver_is_on_the_page(tmp_path):
     evaluate(run)
     report(run)
     text = (tmp_path / "run" / "report.html").read_text()
-    assert "Use the solver: at equal error it is" in text
+    assert describe_worth(fino.Run(tmp_path / "run").scores) in unescape(text)
     assert "Beside the classical solver" in text and 'id="worth"' in text
     assert "fino, 16 at once" in unescape(text)
 
