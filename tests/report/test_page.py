@@ -164,7 +164,8 @@ def test_where_the_equation_is_known_the_solver_is_on_the_page(tmp_path):
     evaluate(run)
     report(run)
     text = (tmp_path / "run" / "report.html").read_text()
-    assert describe_worth(fino.Run(tmp_path / "run").scores) in unescape(text)
+    said = describe_worth(fino.Run(tmp_path / "run").scores)
+    assert said and said in unescape(text)
     assert "Beside the classical solver" in text and 'id="worth"' in text
     assert "fino, 16 at once" in unescape(text)
 
