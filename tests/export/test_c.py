@@ -74,6 +74,13 @@ def test_names_from_files_stay_in_comments():
         assert "owned" not in re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
+def test_limits_that_training_did_not_measure_are_numbers_in_c():
+    program = describe(random_model(width=3, levels=0))
+    limits = np.array([[-1.0, 2.0, np.inf, np.inf]] * len(program.fields))
+    text = c_source(replace(program, limits=limits))
+    assert "3.40282347e+38f" in text and "inf.0f" not in text
+
+
 @pytest.mark.parametrize("walls", ["neumann", "dirichlet"])
 def test_whatever_is_given_is_given_to_c_as_well(walls, quick):
     beside = {**EVERYTHING, "walls": walls, "condition": "film"}

@@ -303,7 +303,7 @@ def _context(plan: _Plan) -> dict[str, Any]:
         "scalars": _scalars(program),
         "letters": [_letters(name) for name in program.fields],
         "thetas": [(*_letters(s.name), _ranges(s)) for s in program.scalars if s.end is None],
-        "limits": [] if program.limits is None else np.nan_to_num(program.limits).tolist(),
+        "limits": [] if program.limits is None else _finite(program.limits).tolist(),
         "far": FAR,
         "planes": _planes(program),
         "strides": _strides(program),
@@ -436,6 +436,12 @@ def _pad(values: np.ndarray) -> np.ndarray:
     """Zeros after the end of the last axis, to a multiple of sixteen."""
     wide = [(0, 0)] * (values.ndim - 1) + [(0, _padded(values.shape[-1]) - values.shape[-1])]
     return np.pad(values, wide)
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """The same with the largest float32 for infinity, which C cannot spell."""
+    largest = float(np.finfo(np.float32).max)
+    return np.nan_to_num(values, posinf=largest, neginf=-largest)
 
 
 def _numbers(values: Iterable[float]) -> str:
