@@ -19,6 +19,7 @@ from fino.evaluation.worth import measure_worth
 from fino.export.library import find_compiler
 from fino.machine import describe_machine
 from fino.pde import PROBLEMS
+from fino.report.curves import solver_lines
 from fino.report.tables import table_of
 from fino.training.run import PRETRAINED, Run, find_run
 from lab.readme import fill
@@ -243,12 +244,8 @@ def draw_worth(kept: dict[str, Any], path: Path) -> None:
         axes.remove()
     for axes, (name, found) in zip(panels, kept.items(), strict=False):
         one = found["torch"]
-        for variant in {str(s["settings"]): s["settings"] for s in one["curve"]}.values():
-            own = [s for s in one["curve"] if s["settings"] == variant and s["nrmse"] > 0]
-            own.sort(key=lambda s: s["seconds"])
-            label = "solver" + "".join(f", {k} {v}" for k, v in variant.items())
-            x, y = [1e3 * s["seconds"] for s in own], [s["nrmse"] for s in own]
-            axes.plot(x, y, ".-", lw=1, ms=4, label=label)
+        for label, seconds, errors in solver_lines(one["curve"]):
+            axes.plot([1e3 * s for s in seconds], errors, ".-", lw=1, ms=4, label=label)
         for engine, marker in (("torch", "D"), ("c", "*")):
             if engine in found:
                 x, y = 1e3 * found[engine]["seconds"], found[engine]["nrmse"]

@@ -187,6 +187,11 @@ class Dataset:
         """Frames shown to a model: what the card says; else ten, or half of few, one if steady."""
         return self.card.history or (1 if self.steady else max(1, min(10, self.frames // 2)))
 
+    @property
+    def shortest(self) -> int:
+        """Frames of the shortest trajectory."""
+        return int(self.lengths.min(initial=self.frames))
+
     def task(self, history: int | None = None) -> Task:
         """Where the task begins for a model that looks at `history` frames; the data's if None.
 
@@ -194,7 +199,7 @@ class Dataset:
         future; a model with a longer history is shown as many frames as it needs.
         """
         needed = self.history if history is None else history
-        shown, shortest = max(needed, self.history), int(self.lengths.min(initial=self.frames))
+        shown, shortest = max(needed, self.history), self.shortest
         if needed < 1 or shown >= shortest:
             raise ValueError(
                 f"history {needed} leaves nothing to predict in trajectories of {shortest} "
@@ -363,7 +368,7 @@ class Dataset:
             raise ValueError("windows are cut from trajectories in time, before they are strided.")
         if self.conditions.forcing is not None or self.conditions.signals is not None:
             raise ValueError("windows cannot be cut from data with forcing yet: cut the arrays.")
-        shortest = int(self.lengths.min(initial=self.frames))
+        shortest = self.shortest
         if not 2 <= frames <= shortest:
             raise ValueError(
                 f"a window should have 2 to {shortest} frames, as the shortest trajectory, got "

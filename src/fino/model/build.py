@@ -152,7 +152,7 @@ def _check_strides(
         return found, _history(data) if history is None else history
     if data.steady:
         raise ValueError(f"{data.card.name} is steady: it has no steps to take several lengths of.")
-    longest = int(data.lengths.min(initial=data.frames)) - 1
+    longest = data.shortest - 1
     if not found or found[0] != 1 or found[-1] > longest:
         raise ValueError(
             f"strides should begin with 1 and be at most {longest} for trajectories of "
@@ -251,7 +251,7 @@ def longest_stride(data: Dataset, name: str = "fino") -> int:
     """
     if data.steady:
         return 1
-    cells, steps = max(light_cone(data).cells), int(data.lengths.min(initial=data.frames)) - 1
+    cells, steps = max(light_cone(data).cells), data.shortest - 1
     shape = {"dims": data.grid.dims, "inputs": 1, "outputs": 1, "boundary": data.grid.boundary}
     if "levels" in inspect.signature(MODELS[name]).parameters:
         shape |= {"levels": _levels_to(4, data), "width": 1}

@@ -31,6 +31,7 @@ __all__ = [
     "is_outside",
     "pareto",
     "scale_of",
+    "solver_lines",
     "spectra",
     "training_curve",
 ]
@@ -234,20 +235,15 @@ def error_against_seconds(measured: Mapping[str, Mapping[str, Any]]) -> Figure:
     labels = {"xlabel": "CPU-seconds for a trajectory", "ylabel": "nRMSE"}
     with plotted(6.4, 3.9, "beside", xscale="log", yscale="log", **labels) as (figure, axes):
         curve = next(iter(measured.values()))["curve"]
-        for place, variant in enumerate(
-            {str(s["settings"]): s["settings"] for s in curve}.values()
-        ):
-            own = [s for s in curve if s["settings"] == variant and s["nrmse"] > 0]
-            own.sort(key=lambda s: s["seconds"])
-            said = ", ".join(f"{name} {value}" for name, value in variant.items())
+        for place, (label, seconds, errors) in enumerate(solver_lines(curve)):
             axes.plot(
-                [s["seconds"] for s in own],
-                [s["nrmse"] for s in own],
+                seconds,
+                errors,
                 marker=".",
                 linestyle=("-", "--", ":", "-.")[place % 4],
                 color=INK,
                 alpha=0.6,
-                label=f"solver, {said}" if said else "solver",
+                label=label,
             )
         for place, (name, found) in enumerate(measured.items()):
             style: dict[str, Any] = {"color": color_of(place), "linestyle": ""}
@@ -257,6 +253,18 @@ def error_against_seconds(measured: Mapping[str, Mapping[str, Any]]) -> Figure:
                 found["seconds_batched"], found["nrmse"], "d", mfc="none", label=label, **style
             )
         return figure
+
+
+def solver_lines(curve: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[float], list[float]]]:
+    """The solvers that were tried as a line for each variant: label, CPU-seconds, errors."""
+    lines = []
+    for variant in {str(solved["settings"]): solved["settings"] for solved in curve}.values():
+        own = [s for s in curve if s["settings"] == variant and s["nrmse"] > 0]
+        own.sort(key=lambda s: s["seconds"])
+        label = "".join(f", {name} {value}" for name, value in variant.items())
+        seconds, errors = ([s[key] for s in own] for key in ("seconds", "nrmse"))
+        lines.append((f"solver{label}", seconds, errors))
+    return lines
 
 
 @dataclass(frozen=True)

@@ -502,7 +502,7 @@ def see(model: Any, data: Dataset) -> Seen:
     """
     part, frames = data.train, 1 if data.steady else min(model.history, _FRAMES)
     size = frames * int(np.prod(data.shape[2:]))
-    last = 1 if data.steady else int(data.lengths.min(initial=data.frames)) - frames + 1
+    last = 1 if data.steady else data.shortest - frames + 1
     count = max(_FEWEST, min(_MOST, _VALUES // size))
     starts = sorted({(i % len(part), (i // len(part) + i) % last) for i in range(count)})
     low, high, spread = _value_range(part, [i for i, _ in starts])
