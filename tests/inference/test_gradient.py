@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -111,3 +113,13 @@ def test_a_model_with_positions_says_that_it_is_exported_at_one_size():
     shapes = ({3: torch.export.Dim.AUTO},)
     with pytest.raises(ValueError, match="exported at one size: leave the axes of space out"):
         torch.export.export(plain, (torch.randn(2, 1, 1, 16),), dynamic_shapes=shapes)
+
+
+@pytest.mark.parametrize("ways", [{}, {"tile": 8}, {"gradient": True}])
+def test_one_trajectory_with_a_parameter_has_no_batch_either(model, ways):
+    sample, nu, model = diffusing().test[0], {"nu": 0.5}, deepcopy(model).float()
+    alone = fino.rollout(model, sample, 3, parameters=nu, **ways)
+    batched = fino.rollout(model, sample.history[None], 3, parameters=nu, **ways)
+    assert alone.shape == (3, 1, 16)
+    torch.testing.assert_close(alone, batched[0])
+    torch.testing.assert_close(fino.rollout(model, sample.history, 3, parameters=nu, **ways), alone)

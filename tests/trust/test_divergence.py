@@ -13,7 +13,7 @@ from torch import Tensor
 import fino
 from fino.grid import Grid
 from fino.locality import Locality
-from fino.trust.guards import Diverged
+from fino.trust.guards import Diverged, Watch
 
 
 class Fuse:
@@ -91,3 +91,27 @@ def test_the_verb_says_it_in_one_line_and_does_not_end_with_zero(
     assert line.endswith(f"frames kept before it are in {kept.name}.")
     assert np.isfinite(np.load(kept)).all()
     assert not (tmp_path / "out.npy").exists() and (tmp_path / "out.gif").exists()
+
+
+def test_a_value_that_rounds_to_the_limit_does_not_cross_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Rounded:
+        """A limit of 0.1 in double precision, which 0.1 in single precision is above."""
+
+        range = ((0.0, 0.1),)
+
+        def bounds(self, factor: float) -> tuple[Tensor, Tensor]:
+            return torch.zeros(1).double(), torch.full((1,), 0.1, dtype=torch.double)
+
+        def holds(self, low: Tensor, high: Tensor, factor: float) -> bool:
+            least, most = self.bounds(factor)
+            return bool(((low.double() >= least) & (high.double() <= most)).all())
+
+    watch = Watch(Fuse(), 1, (8, 6), strict=True)
+    monkeypatch.setattr(watch, "seen", Rounded())
+    frame = torch.full((1, 1, 8, 6), 0.1)
+    assert not watch.seen.holds(frame.amin((0, 2, 3)), frame.amax((0, 2, 3)), 0.0)
+    watch(frame, 0, [(0, ((0, 8), (0, 6)))])
+    with pytest.raises(Diverged, match="The rollout diverged in step 1 of 1"):
+        watch(frame + 1, 0, [(0, ((0, 8), (0, 6)))])

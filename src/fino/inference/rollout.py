@@ -267,12 +267,13 @@ def _with_conditions(
             "file first, or start from a sample."
         )
     given = Given.of(history if hasattr(history, "history") else torch.as_tensor(history))
+    alone = isinstance(history, Sample)
     if given.history.dim() == model.grid.dims + 2:
-        given = replace(given, history=given.history.unsqueeze(0))
+        given, alone = replace(given, history=given.history.unsqueeze(0)), True
     given = model.conditioning.with_dt(given)
     given = model.conditioning.give(given, steps, model.settings.dt, *conditions)
     model.conditioning.warn_outside(given, strict)
-    return given
+    return Sample(given, given.history[0, :0], 0) if alone else given
 
 
 def light_cone(model: Any, region: Region, steps: int, points: Sequence[int] | None = None) -> Work:

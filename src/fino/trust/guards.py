@@ -138,6 +138,8 @@ class Watch:
                 least, most = self.seen.bounds(factor)
                 over = (-1, *[1] * (frames.dim() - 2))
                 bad = (frames < least.to(frames).view(over)) | (frames > most.to(frames).view(over))
+                if not bool(bad.any()):  # A bound that rounds to the value itself is not crossed.
+                    continue
                 stop = self._find(frames, time, places, bad, reason)
                 if factor or self.strict:
                     raise stop
