@@ -85,6 +85,21 @@ def test_models_are_trained_scored_and_drawn(tmp_path, small):
     assert draw_scores(found, tmp_path / "a.png").exists()
 
 
+def test_settings_are_chosen_by_images_before_the_last_hours(tmp_path, small):
+    folder = write_knmi(tmp_path / "knmi", frames=48)
+    room.radar(folder, out=tmp_path / "out", cpu_seconds=2.0, test=13, held=14)
+    found = json.loads((tmp_path / "out" / "scores.json").read_text())
+    data = room.open_data(folder, window=16, test=13, validation=14)
+    assert found["origins"] == len(data.validation) == 3
+    mask, rows = room.inside_of(data), []
+    for sample in data.validation:
+        past, truth = sample.history[:, 0].numpy(), sample.future[:, 0].numpy()
+        rows.append(room.score(room.persist(past, mask, None), truth, past[-1], mask))
+    assert found["methods"]["persistence"]["nrmse"] == room.join(rows)["nrmse"]
+    with pytest.raises(ValueError, match="there to choose by"):
+        room.radar(folder, out=tmp_path / "out", held=14, keep=True)
+
+
 @pytest.mark.skipif(not room.KEPT.exists(), reason="no scores are kept")
 def test_the_page_and_the_readme_say_what_is_kept():
     found = json.loads(room.KEPT.read_text())
