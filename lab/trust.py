@@ -51,8 +51,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "trust.md"
 
 #: The error that counts as bad, in medians of the test part.
 _BAD = 3.0
-#: Validation trajectories at the least, if need be further ones than the part has.
-_FEWEST = 20
+#: Validation trajectories at the least, if need be further ones than the part has, and from which
+#: number on further test trajectories are drawn.
+_FEWEST, _FURTHER = 20, 1000
 #: Noise on what is given, in spreads of a field.
 _NOISE = (0.01, 0.1)
 
@@ -91,6 +92,13 @@ SHIFTS: dict[str, dict[str, dict[str, Any]]] = {
         "faster diffusion": {"diffusion_a": 4e-5, "diffusion_b": 2e-5},
         "half the cells": {"points": 64},
     },
+    "shallow-water-dams": {
+        "twice the gravity": {"gravity": 2.0},
+        "higher dams": {"dams": (5.0, 8.0)},
+        "deeper water": {"depth": (3.0, 5.0)},
+        "half the cells": {"points": 16},
+    },
+    "euler-2d": {"half the cells": {"points": 16}},
 }
 #: Whose frames are given to a model as another equation's.
 _OTHER = {
@@ -111,6 +119,7 @@ def trust(
     shifted: int = 12,
     far: int = 25,
     times: int = 5,
+    further: bool = False,
     only: str = "",
     json: bool = False,
 ) -> None:
@@ -129,13 +138,16 @@ def trust(
     ahead
         How many times as long as the data of the training they are solved for.
     samples
-        Test trajectories at the most.
+        Test trajectories at the most; further ones are drawn where the part has fewer and
+        `further` says so.
     shifted
         Trajectories of every shifted set.
     far
         Test trajectories that are solved for several times as long.
     times
         How many times as long as the data of the training.
+    further
+        Draw test trajectories that the part does not have, up to `samples`.
     only
         coverage, guards or spots: measure this, and keep what is known of the others.
     json
@@ -149,13 +161,15 @@ def trust(
         with progress(name, quiet=json) as show:
             if calibrated:
                 _calibrate(PRETRAINED[name], learned, validated, ahead, show)
-            found = _measure(name, samples, shifted, far, times, show, only)
+            run = PRETRAINED[name]
+            data = _test_data(run, samples, further, lambda share: show(0.3 * share))
+            found = _measure(run, data, shifted, far, times, show, only)
         kept = jsonlib.loads(KEPT.read_text()) if KEPT.is_file() else {}
         kept[name] = kept.get(name, {}) | found
         write_whole(KEPT, (jsonlib.dumps(_rounded(kept), indent=1) + "\n").encode())
         if not json and not only:
             say(f"{name}: {jsonlib.dumps(_rounded(_summary(kept[name])))}")
-    _write_tables({name: kept[name] for name in moving if "spots" in kept.get(name, {})})
+    _write_tables({name: kept[name] for name in moving if "guards" in kept.get(name, {})})
     if json:
         say_json(kept)
 
@@ -190,11 +204,21 @@ def _solve(
     return short, long.with_split(Split.of("solved again", validation=range(len(long))))
 
 
+def _test_data(run: Run, samples: int, further: bool, show: Progress) -> Dataset:
+    """The test part, with further trajectories that nothing was learned or chosen from."""
+    card = run.data_card
+    assert card.split is not None
+    own = card.split.samples("test")[:samples]
+    if not further or len(own) == samples:
+        return run.test_data(samples, show)
+    first = card.samples + _FURTHER
+    more = range(first, first + samples - len(own))
+    return solve_samples(plan_again(card.changed(samples=more.stop)), (*own, *more), show)
+
+
 def _measure(
-    name: str, samples: int, shifted: int, far: int, times: int, show: Progress, only: str
+    run: Run, data: Dataset, shifted: int, far: int, times: int, show: Progress, only: str
 ) -> dict[str, Any]:
-    run = PRETRAINED[name]
-    data = run.test_data(samples, lambda share: show(0.3 * share))
     found: dict[str, Any] = {}
     if only in ("", "coverage"):
         later = solve_longer(run.data_card, times, far, lambda share: show(0.3 + 0.3 * share))
@@ -423,7 +447,9 @@ def _tables(kept: dict[str, Any]) -> dict[str, list[str]]:
         )
         alarms, auc = sets["test"]["alarms"], found["guards"]["auc"]
         guards.append(f"| {name} | {auc:.3f} | {100 * alarms:.1f} % | {said} |")
-        rows = found["spots"]
+        rows = found.get("spots")
+        if not rows:
+            continue
         inside = [row for row in rows if row["set"] == "test"]
         outside = [row for row in rows if row["set"] != "test"]
         lead, cost = rows[0]["lead"], np.median([row["cost"] for row in rows])

@@ -17,7 +17,9 @@ measured by a few numbers for each field:
 and the distance of these numbers z from the training part is that of Mahalanobis, which knows
 how they go together:  d² = (z − μ)ᵀ Σ⁻¹ (z − μ) / n.  A start is unlike the training data where
 d, or what the model missed in standard deviations, is larger than in all but three of two hundred
-trajectories of the validation part.
+trajectories of the validation part.  Both are counted from their mean over the validation starts,
+so that a typical start is at zero and the limit at one, and the larger of the two is taken: where
+the model already misses much at every start, what it misses does not hide the other.
 
 And does the rollout stay where the training data are?  The least and the largest value of each
 frame are looked at right after it is computed.  Beyond the range of training the rollout is
@@ -63,8 +65,8 @@ _ALIKE = 0.985
 #: how numbers go together is not known well enough, and alarms on it would be false.
 _FEW = 20
 #: The range of training is widened by this share of itself before anything is warned of, and by
-#: this factor before a rollout is stopped.
-_SLACK, FAR = 0.05, 10.0
+#: this factor before a rollout is stopped.  Validation rollouts widen it at the most by the last.
+_SLACK, FAR, _WIDEST = 0.05, 10.0, 0.5
 #: Values that are measured at a time.
 _AT_ONCE = 2**20
 
@@ -178,6 +180,7 @@ class Seen:
     limit      the distance beyond which a start is unlike the training data, and the same for
                what the model missed
     starts     how many starts the limits were set by
+    usual      the mean of both over these starts
     """
 
     range: list[list[float]]
@@ -192,6 +195,7 @@ class Seen:
     high: list[float]
     limit: list[float]
     starts: int = _FEW
+    usual: tuple[float, ...] | list[float] = (0.0, 0.0)
 
     @classmethod
     def of(cls, model: Any) -> Seen | None:
@@ -231,11 +235,14 @@ class Seen:
     def distance(self, given: Given, model: Any = None) -> Tensor:
         """How far starts are from the training data, one where they begin to be unlike: (b,).
 
-        Without the `model` nobody asks what it misses.
+        A typical start is at zero.  Without the `model` nobody asks what it misses.
         """
-        numbers, names = self.measure(given, model)
-        limits = torch.tensor(self.limit, dtype=torch.float64)
-        return (self.distances(numbers, names) / limits).amax(1)
+        return self.in_limits(*self.measure(given, model)).amax(1)
+
+    def in_limits(self, numbers: Tensor, names: Sequence[tuple[int, str, Tensor]]) -> Tensor:
+        """Both distances, zero where a typical start is and one at the limit: (b, 2)."""
+        limit, usual = (torch.tensor(v, dtype=torch.float64) for v in (self.limit, self.usual))
+        return (self.distances(numbers, names) - usual) / (limit - usual).clamp_min(1e-9)
 
     def distances(self, numbers: Tensor, names: Sequence[tuple[int, str, Tensor]]) -> Tensor:
         """The distance of Mahalanobis, and what the model missed in deviations: (b, 2)."""
@@ -309,8 +316,7 @@ def describe_start(
     if broken.any():
         return math.inf, f"Sample {int(broken.nonzero()[0])} starts with a NaN or an infinity."
     numbers, names = seen.measure(given, model if whole else None)
-    limits = torch.tensor(seen.limit, dtype=torch.float64)
-    both = seen.distances(numbers, names) / limits
+    both = seen.in_limits(numbers, names)
     distance = both.amax(1)
     row = int(distance.argmax())
     z, away = numbers[row], seen._from_mean(numbers[row])
@@ -545,10 +551,14 @@ def limit_by(seen: Seen, model: Any, given: Given, low: Tensor, high: Tensor) ->
     # What the model missed is counted in powers of ten already.
     limits = [math.exp(_beyond(away.clamp_min(1e-9).log())), max(_beyond(missed), 1e-6)]
     least, most = seen.bounds(_SLACK)
-    both = torch.minimum(least, low.double()), torch.maximum(most, high.double())
+    # A rollout that diverged says nothing about where the others stay.
+    lowest, highest = seen.bounds(_WIDEST)
+    low, high = low.double().clamp_min(lowest), high.double().clamp_max(highest)
+    both = torch.minimum(least, low), torch.maximum(most, high)
     return replace(
         seen,
         limit=rounded(torch.tensor(limits)),
+        usual=rounded(torch.stack([away.mean(), missed.mean()])),
         range=rounded(torch.stack(both, dim=1)),
         starts=len(away),
     )
