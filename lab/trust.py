@@ -169,7 +169,9 @@ def trust(
         write_whole(KEPT, (jsonlib.dumps(_rounded(kept), indent=1) + "\n").encode())
         if not json and not only:
             say(f"{name}: {jsonlib.dumps(_rounded(_summary(kept[name])))}")
-    _write_tables({name: kept[name] for name in moving if "guards" in kept.get(name, {})})
+    _write_tables(
+        {name: kept[name] for name in moving if {"guards", "coverage"} <= {*kept.get(name, {})}}
+    )
     if json:
         say_json(kept)
 

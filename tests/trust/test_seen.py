@@ -9,7 +9,7 @@ import torch
 
 import fino
 from fino.trust.bands import calibrate
-from fino.trust.guards import Diverged, Seen
+from fino.trust.guards import Diverged, Seen, limit_by
 
 POINTS, FRAMES = 32, 14
 
@@ -187,3 +187,24 @@ def test_cells_outside_of_a_mask_do_not_count():
     given.history[:, :, :, :8] = 50.0
     assert float(Seen.of(model).distance(given)) == pytest.approx(distance)
     assert -3 < low < high < 3
+
+
+def test_typical_validation_starts_are_at_zero_and_older_files_count_from_training(trained):
+    model, data = trained
+    seen, given = Seen.of(model), data.validation.begin(range(len(data.validation)), 4)[0]
+    numbers, names = seen.measure(given, model)
+    typical = seen.in_limits(numbers, names).mean(0)
+    torch.testing.assert_close(typical, torch.zeros_like(typical), atol=1e-4, rtol=0)
+    older = {k: v for k, v in model.trust["seen"].items() if k != "usual"}
+    limits = torch.tensor(seen.limit, dtype=torch.float64)
+    expected = seen.distances(numbers, names) / limits
+    torch.testing.assert_close(Seen(**older).in_limits(numbers, names), expected)
+
+
+def test_a_validation_rollout_that_diverged_does_not_open_the_range(trained):
+    model, data = trained
+    seen, given = Seen.of(model), data.validation.begin(range(4), 4)[0]
+    far = torch.tensor([1e30], dtype=torch.float64)
+    low, high = limit_by(seen, model, given, -far, far).range[0]
+    width = seen.range[0][1] - seen.range[0][0]
+    assert high - low == pytest.approx(2 * width)
