@@ -45,8 +45,8 @@ THRESHOLDS = (0.1, 1.0, 5.0)
 
 #: FINO in the frame that moves along with the rain, and a U-Net whose steps cost as much.
 MODELS: dict[str, dict[str, Any]] = {
-    "fino": {"width": 16, "levels": 3, "growth": 1.5, "activation": "gelu"},
-    "unet": {"width": 10},
+    "fino": {"width": 32, "levels": 3, "activation": "gelu"},
+    "unet": {"width": 14},
 }
 SHOWN: dict[str, Any] = {"history": 4, "predict": "moved", "edges": False}
 #: Rollouts of an hour from a fifth of the time on, on pieces whose edge is the radar's edge.
@@ -70,7 +70,8 @@ def radar(
     folder: Path | None = None,
     *,
     out: Path = Path("runs/radar"),
-    cpu_seconds: float = 1500.0,
+    cpu_seconds: float = 400.0,
+    members: int = 3,
     test: int = TEST,
     held: int = 0,
     keep: bool = False,
@@ -84,7 +85,10 @@ def radar(
     out
         The runs; a training that was interrupted goes on.
     cpu_seconds
-        For each of the two models.
+        For each training.
+    members
+        FINOs with other first weights and another order of the images; the mean of their forecasts
+        is a row of its own.
     test
         Images at the end that are only predicted.
     held
@@ -98,7 +102,11 @@ def radar(
     if folder is not None:
         data = open_data(folder, window=WINDOW, test=test, validation=held)
         runs = {name: train(name, data, out / name, cpu_seconds) for name in MODELS}
-        found = measure(data, runs, out)
+        others = [
+            train("fino", data, out / f"fino-seed-{seed}", cpu_seconds, seed)
+            for seed in range(1, members)
+        ]
+        found = measure(data, runs, others, out)
         (out / "scores.json").write_text(text.dumps(found, indent=1) + "\n")
         say(f"Written: {out / 'scores.json'}")
         if not keep:
@@ -111,17 +119,19 @@ def radar(
         say(f"Written: {page}")
 
 
-def train(name: str, data: Dataset, folder: Path, cpu_seconds: float) -> Run:
+def train(name: str, data: Dataset, folder: Path, cpu_seconds: float, seed: int = 0) -> Run:
     """The run of a model: as it is if it is done, gone on with if it was stopped, else new."""
     with progress(f"training {name}") as show:
         if (folder / "settings.json").exists():
             return resume(folder, data, progress=lambda h: show(h.share), cpu_seconds=cpu_seconds)
-        model = build(name, data, **SHOWN, **MODELS[name])
-        settings = {**TRAINING, "cpu_seconds": cpu_seconds}
+        model = build(name, data, seed=seed, **SHOWN, **MODELS[name])
+        settings = {**TRAINING, "cpu_seconds": cpu_seconds, "seed": seed}
         return fit(model, data, out=folder, progress=lambda h: show(h.share), **settings)
 
 
-def measure(data: Dataset, runs: Mapping[str, Run], out: Path) -> dict[str, Any]:
+def measure(
+    data: Dataset, runs: Mapping[str, Run], others: Sequence[Run], out: Path
+) -> dict[str, Any]:
     """The scores of all methods; those of pysteps are kept in `out` until something changes."""
     speed = shift_of(runs["fino"])
     part = data.validation if len(data.validation) else data.test
@@ -132,6 +142,9 @@ def measure(data: Dataset, runs: Mapping[str, Run], out: Path) -> dict[str, Any]
     methods: dict[str, Any] = text.loads(kept.read_text())
     for name, run in runs.items():
         methods[name], methods[f"{name}-matched"] = score_all(_of_run(run), part, speed)
+    if others:
+        together = _mean([_of_run(run) for run in (runs["fino"], *others)])
+        methods["fino-mean"], methods["fino-mean-matched"] = score_all(together, part, speed)
     return {
         "first": data.card.parameters["first"],
         "minutes": data.dt,
@@ -188,6 +201,11 @@ def _of_run(run: Run) -> Forecast:
         return np.maximum(np.asarray(frames), 0.0)
 
     return forecast
+
+
+def _mean(forecasts: Sequence[Forecast]) -> Forecast:
+    """The mean of several forecasts."""
+    return lambda past, mask, speed: np.mean([f(past, mask, speed) for f in forecasts], axis=0)
 
 
 def compare_tiles(run: Run, data: Dataset, tile: int = 144) -> float:

@@ -25,7 +25,8 @@ NAMES = {
     "unet": "U-Net of equal cost",
     "fino": "FINO",
     "fino-matched": "FINO, matched",
-    "fino-short": "FINO, an earlier run of 8 CPU-minutes",
+    "fino-mean": "FINO, mean of three",
+    "fino-mean-matched": "FINO, mean of three, matched",
 }
 #: Lead times of the tables, as places among the frames.
 LEADS = {5: 0, 15: 2, 30: 5, 60: 11}

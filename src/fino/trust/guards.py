@@ -553,6 +553,8 @@ def limit_by(seen: Seen, model: Any, given: Given, low: Tensor, high: Tensor) ->
     least, most = seen.bounds(_SLACK)
     # A rollout that diverged says nothing about where the others stay.
     lowest, highest = seen.bounds(_WIDEST)
+    if given.mask is not None:  # Cells outside of it are predicted as zero.
+        lowest, highest = lowest.clamp_max(0.0), highest.clamp_min(0.0)
     low, high = low.double().clamp_min(lowest), high.double().clamp_max(highest)
     both = torch.minimum(least, low), torch.maximum(most, high)
     return replace(
