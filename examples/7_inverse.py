@@ -22,6 +22,6 @@ optimizer = torch.optim.Adam([guess], lr=3e-3)
 for _ in range(40):
     optimizer.zero_grad()
     frames = fino.rollout(run, sample, steps=8, parameters={"nu": guess}, gradient=True)
-    (frames[0, -1] - sample.future[7]).square().mean().backward()
+    (frames[-1] - sample.future[7]).square().mean().backward()
     optimizer.step()
 print(f"nu: {guess.item():.4f}, and the truth is {true:.4f}")

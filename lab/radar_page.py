@@ -65,10 +65,10 @@ def _cell(value: float, best: float) -> str:
     return f"**{value:.3f}**" if value == best else f"{value:.3f}"
 
 
-def ratios(found: Found, other: str) -> list[float]:
+def ratios(found: Found, other: str, ours: str = "fino") -> list[float]:
     """FINO's nRMSE as a share of another method's, at the lead times of the tables."""
-    ours, theirs = (found["methods"][name]["nrmse"] for name in ("fino", other))
-    return [ours[i] / theirs[i] for i in LEADS.values()]
+    mine, theirs = (found["methods"][name]["nrmse"] for name in (ours, other))
+    return [mine[i] / theirs[i] for i in LEADS.values()]
 
 
 def _sentences(found: Found) -> list[str]:
@@ -84,10 +84,14 @@ def _sentences(found: Found) -> list[str]:
         f"{found['cpu_seconds'][name] / 60:.0f} CPU-minutes."
         for name in found["weights"]
     ]
+    mean = ""
+    if "fino-mean" in found["methods"]:
+        shares = [_list(ratios(found, other, "fino-mean")) for other in ("extrapolation", "sprog")]
+        mean = f" The mean of three FINOs has {shares[0]} of the one and {shares[1]} of the other."
     return [
         f"FINO's error is {flow} of extrapolation's at 5, 15, 30 and 60 minutes, and {blurred} of "
-        f"S-PROG's. {found['origins']} forecasts, one after every image. {' '.join(trained)} In "
-        f"tiles the forecast is the same {same}.",
+        f"S-PROG's.{mean} {found['origins']} forecasts, one after every image. "
+        f"{' '.join(trained)} In tiles the forecast is the same {same}.",
         "",
         "Structures of 8 to 20 km have, an hour ahead, "
         f"{fine['fino']:.0f} % of the measured power in FINO's forecast, "
@@ -110,13 +114,13 @@ def _list(values: list[float]) -> str:
 def headline(found: Found) -> str:
     """The rows of the README."""
     methods, row = found["methods"], []
-    shown = ("persistence", "extrapolation", "sprog", "unet", "fino")
-    for name in (name for name in shown if name in methods):
+    kinds = ("persistence", "extrapolation", "sprog", "unet", "fino", "fino-mean")
+    shown = [name for name in kinds if name in methods]
+    best = [min(methods[name]["nrmse"][i] for name in shown) for i in LEADS.values()]
+    for name in shown:
         values = [methods[name]["nrmse"][i] for i in LEADS.values()]
-        bold = "**" if name == "fino" else ""
-        row.append(
-            f"| {NAMES[name]} | " + " | ".join(f"{bold}{v:.2f}{bold}" for v in values) + " |"
-        )
+        cells = [_cell(v, b) for v, b in zip(values, best, strict=True)]
+        row.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
     head = "| nRMSE of the rain ahead | " + " | ".join(f"{m} min" for m in LEADS) + " |"
     return "\n".join([head, "| --- |" + " --- |" * len(LEADS), *row])
 

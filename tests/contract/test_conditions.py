@@ -341,7 +341,7 @@ def test_a_rollout_takes_parameters_and_forcing_by_name():
     model = build("fino", data)
     sample = data.train[0]
     nu, speed = (float(x) for x in sample.given.parameters[0])
-    usual = fino.rollout(model, sample.given, 3)
+    usual = fino.rollout(model, sample, 3)
     again = fino.rollout(model, sample, 3, parameters={"nu": nu})
     torch.testing.assert_close(again, usual)
     other = fino.rollout(model, sample, 3, parameters={"nu": 3 * nu, "speed": speed})
@@ -353,7 +353,7 @@ def test_a_rollout_takes_parameters_and_forcing_by_name():
     long = fino.rollout(
         model, sample, 12, forcing={"wind": lambda t: 0.0, "tide": lambda t: np.sin(t)}
     )
-    assert long.shape == (1, 12, 2, *POINTS)
+    assert long.shape == (12, 2, *POINTS)
     with pytest.raises(ValueError, match=r"not given parameters 'sped'. Did you mean 'speed'"):
         fino.rollout(model, sample, 3, parameters={"sped": 1.0})
     with pytest.raises(ValueError, match=r"'wind' should be known at 4 times for 3 steps"):

@@ -229,3 +229,21 @@ def test_the_error_relative_to_the_spread_is_one_for_the_mean_and_blind_to_an_of
     flat = torch.full_like(truth, 4.0)
     assert (vrmse(flat, flat) == 0).all()
     torch.testing.assert_close(vrmse(flat + 0.004, flat), torch.ones_like(vrmse(flat, flat)))
+
+
+def test_a_frame_at_rest_is_measured_against_a_hundredth_of_its_trajectory():
+    """A wave of size one that dies: RMS 1, 1, 0, 0, so 1/√2 over the trajectory."""
+    truth = (
+        torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=torch.float64).view(1, 4, 1, 1).repeat(1, 1, 1, 8)
+    )
+    wrong = truth + 1e-3
+    found = METRICS["nrmse"].per_sample(wrong, truth).flatten()
+    expected = [1e-3, 1e-3, 0.1 * 2**0.5, 0.1 * 2**0.5]
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
+    assert METRICS["nrmse"].per_sample(truth, truth).abs().max() == 0
+    assert (
+        METRICS["vrmse"]
+        .per_sample(wrong * torch.arange(8), truth * torch.arange(8))
+        .isfinite()
+        .all()
+    )

@@ -42,6 +42,7 @@ __all__ = [
     "max_error",
     "metric_named",
     "nrmse",
+    "rest_size",
     "rmse",
     "vrmse",
 ]
@@ -49,6 +50,8 @@ __all__ = [
 Weights = Tensor | None
 #: Below this correlation with the truth, a rollout is said to have lost it.
 _LOST = 0.9
+#: A frame with less than this share of its trajectory's size is at rest.
+_AT_REST = 0.01
 _DRAWS = 1000
 _LEVEL = 0.95
 
@@ -59,28 +62,46 @@ def rmse(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> 
 
 
 def nrmse(
-    prediction: Trajectory, truth: Trajectory, weights: Weights = None, smallest: float = 0.0
+    prediction: Trajectory,
+    truth: Trajectory,
+    weights: Weights = None,
+    smallest: Tensor | None = None,
 ) -> Tensor:
     """Error relative to the truth's own size: (b, t, c, *space) ×2 → (b, t, c).
 
-    Zero is perfect; one is no better than predicting zero everywhere.  A truth smaller than
-    `smallest` counts as that large.
+    Zero is perfect; one is no better than predicting zero everywhere.  A frame that has come to
+    rest has no size to compare with: one smaller than `smallest`, by default `rest_size` of these
+    frames, counts as that large.
     """
     error, size = _rms(_error(prediction, truth), weights), _rms(truth, weights)
+    smallest = _resting(size) if smallest is None else smallest
     # A field that is zero and predicted to be zero is not wrong.
-    return torch.where(error == 0, 0.0, error / size.clamp_min(smallest))
+    return torch.where(error == 0, 0.0, error / torch.maximum(size, smallest))
+
+
+def rest_size(truth: Trajectory) -> Tensor:
+    """The size below which a field is at rest: (b, t, c, *space) → (b, 1, c).
+
+    A hundredth of its root mean square over the whole trajectory.
+    """
+    return _resting(_rms(truth, None))
+
+
+def _resting(size: Tensor) -> Tensor:
+    return _AT_REST * size.square().mean(dim=1, keepdim=True).sqrt()
 
 
 def vrmse(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:
     """Error relative to the truth's standard deviation in space, as The Well has it: → (b, t, c).
 
     One is no better than predicting the mean.  A field that hardly varies counts as varying by a
-    thousandth of its size.
+    thousandth of its size, and one at rest by a hundredth of what it varies over the trajectory.
     """
     error, size = _rms(_error(prediction, truth), weights), _rms(truth, weights)
     middle = _mean(truth, weights)[(..., *[None] * (truth.ndim - 3))]
     spread = _rms(truth.double() - middle, weights)
-    return torch.where(error == 0, 0.0, error / torch.maximum(spread, 1e-3 * size))
+    least = torch.maximum(1e-3 * size, _resting(spread))
+    return torch.where(error == 0, 0.0, error / torch.maximum(spread, least))
 
 
 def _accumulated(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from fino.given import Given
-from fino.metrics import nrmse
+from fino.metrics import nrmse, rest_size
 from fino.model.emulator import Emulator
 from fino.model.rollout import frames
 from fino.shapes import Field, Trajectory
@@ -161,13 +161,14 @@ def validate(emulator: Emulator, given: Given, future: Trajectory) -> Validation
     for start in range(0, len(future), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)
         some, truth = given.rows(rows), future[rows]
+        mask = torch.ones(()) if some.mask is None else some.mask.to(truth).unsqueeze(1)
+        smallest = rest_size(truth * mask).clamp_min(_SMALLEST)
         for t, frame in enumerate(frames(emulator, some, truth.shape[1])):
             error = _masked(frame - truth[:, t], some).double()
             if not torch.isfinite(error).all():
                 return Validation(float("inf"), float("inf"), diverged=t)
-            mask = torch.ones(()) if some.mask is None else some.mask
-            ours, theirs = frame * mask.to(frame), truth[:, t] * mask.to(frame)
-            each = nrmse(ours.unsqueeze(1), theirs.unsqueeze(1), smallest=_SMALLEST)
+            ours, theirs = frame.unsqueeze(1) * mask, truth[:, t : t + 1] * mask
+            each = nrmse(ours, theirs, smallest=smallest)
             relative.append(each.flatten())
             squares += float(error.square().sum())
     return Validation(squares / len(future), float(torch.cat(relative).mean()))
