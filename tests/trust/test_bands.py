@@ -11,7 +11,7 @@ import torch
 
 import fino
 from fino.given import Given
-from fino.trust.bands import Bands, calibrate
+from fino.trust.bands import _KEPT, Bands, _quantiles_left_out, calibrate
 
 FRAMES = 12
 
@@ -54,6 +54,29 @@ def test_a_band_holds_as_many_cells_as_it_promises(walks, interval):
     model, _ = walks
     fresh = noisy(60, seed=1).with_split(train=0, test=60)
     assert held(model, fresh.test, interval) == pytest.approx(interval, abs=0.04)
+
+
+def test_a_few_trajectories_of_unlike_size_are_enough_for_a_band_that_holds():
+    """Twenty trajectories, each with an error size of its own, and 400 new ones, many times."""
+    draw = torch.Generator().manual_seed(0)
+
+    def errors(count):
+        size = torch.exp(0.8 * torch.randn(count, 1, generator=draw, dtype=torch.float64))
+        return (size * torch.randn(count, 100, generator=draw, dtype=torch.float64)).abs()
+
+    shares = []
+    for _ in range(100):
+        found = dict(zip(_KEPT, _quantiles_left_out(errors(20)), strict=True))
+        shares.append((errors(400) <= found[0.9]).double().mean())
+    assert 0.885 < float(torch.stack(shares).mean()) < 0.915
+
+
+def test_bands_of_earlier_versions_are_taken_as_they_were_calibrated(walks):
+    model, _ = walks
+    bands = Bands.of(model)
+    assert bands.left_out and bands.level(0.9) == 0.9
+    kept = {name: value for name, value in vars(bands).items() if name != "left_out"}
+    assert Bands(**kept).level(0.9) == pytest.approx(0.9 * 41 / 40)
 
 
 def test_bands_grow_with_lead_time_and_are_wider_where_errors_are_larger(walks):

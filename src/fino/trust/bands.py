@@ -14,8 +14,11 @@ narrowest bands is chosen:
     gradient      first differences, averaged likewise
 
 What it promises is marginal: 90 % of all cells of trajectories like the calibration ones, not of
-every trajectory, nor of any other data.  With n trajectories the quantile is taken at
-0.9 (n + 1)/n, as if one more trajectory had been infinitely far off.
+every trajectory, nor of any other data.  A quantile of n trajectories holds fewer cells of the next
+one.  How many fewer is measured by leaving one trajectory out at a time: q(0.9) is the quantile at
+the level ℓ at which
+
+    1/n Σᵢ share of the cells of trajectory i below the quantile of the others at ℓ   =   0.9
 """
 
 from __future__ import annotations
@@ -50,6 +53,8 @@ REACH = _NEARBY + 2
 _MOST, _LEADS, _VALUES = 128, 24, 2**16
 #: What the width of a band may follow.
 _ACTIVITIES = ("even", "curvature", "gradient")
+#: Places between the smallest and the largest error at which quantiles are looked for.
+_RANKS = 2000
 #: An error that is as good as infinite, in units of an activity.
 _FAR = 1e30
 #: Values that are rolled out at a time.
@@ -68,6 +73,8 @@ class Bands:
     levels          the shares that the quantiles belong to
     quantiles       of |error| ÷ s: (lead, field, level)
     trajectories    how many they were calibrated on
+    left_out        whether quantiles were found by leaving one trajectory out at a time; bands of
+                    earlier versions are taken at level · (n + 1)/n instead
     typical         the rms of |error| ÷ s in a trajectory, the median of them: (lead, field)
     """
 
@@ -78,6 +85,7 @@ class Bands:
     quantiles: list[list[list[float]]]
     trajectories: int
     typical: list[list[float]]
+    left_out: bool = False
 
     @classmethod
     def of(cls, model: Any, interval: float | None = None) -> Bands | None:
@@ -100,7 +108,7 @@ class Bands:
         return interval * (self.trajectories + 1) <= self.trajectories
 
     def level(self, interval: float) -> float:
-        """The share of calibration cells that a band has to hold, or why there is none."""
+        """Where the band's quantile stands among those that are kept, or why there is none."""
         if not 0 < interval < 1:
             raise ValueError(f"interval should be a share such as 0.9, got {interval}.")
         if not self.allows(interval):
@@ -109,6 +117,8 @@ class Bands:
                 f"{math.ceil(interval / (1 - interval))} validation trajectories, this model was "
                 f"calibrated on {self.trajectories}. Ask for a smaller one, or validate on more."
             )
+        if self.left_out:
+            return interval
         return interval * (self.trajectories + 1) / self.trajectories
 
     def width(self, frame: Field, lead: int, interval: float, wraps: Sequence[bool]) -> Field:
@@ -251,7 +261,9 @@ class _Errors:
         usual, quantiles, typical, _ = tried[_ACTIVITIES.index(name)]
         leads = [int(lead) for lead in self.leads]
         tables = [rounded(torch.tensor(table)) for table in (usual, quantiles, typical)]
-        return Bands(name, tables[0], leads, [*_KEPT], tables[1], self.count, tables[2])
+        return Bands(
+            name, tables[0], leads, [*_KEPT], tables[1], self.count, tables[2], self.count > 1
+        )
 
     def _quantiles(self, name: str) -> tuple[list[Any], list[Any], list[Any], float]:
         """(lead, field) usual activity, (lead, field, level) quantiles, the typical error of a
@@ -267,7 +279,7 @@ class _Errors:
             if place >= 0:
                 scale = (active.square() + size.view(1, -1, 1).square()).sqrt().clamp_min(1e-30)
             ratios = (error / scale).unbind(1)
-            kept = [[_quantile(ratio, level) for level in _KEPT] for ratio in ratios]
+            kept = [_quantiles_left_out(ratio) for ratio in ratios]
             usual.append(size.tolist())
             quantiles.append(kept)
             squares = (error / scale).clamp_max(_FAR).square().nanmean(2)
@@ -279,12 +291,33 @@ class _Errors:
         return usual, quantiles, each, float(torch.stack(widths).log().mean())
 
 
-def _quantile(values: Tensor, level: float) -> float:
-    """The value that a share of them do not exceed; cells outside of a mask are NaN and left out.
+def _quantiles_left_out(ratios: Tensor) -> list[float]:
+    """What holds each share in `_KEPT` of a trajectory's cells, as seen from the others.
 
-    A rollout that diverged counts as far off.
+    (n, cells) → one value for each share.  Cells outside of a mask are NaN and left out; a rollout
+    that diverged counts as far off.
     """
-    flat = values.flatten()
-    flat = flat[~flat.isnan()].clamp_max(_FAR)
-    place = min(len(flat) - 1, max(0, math.ceil(level * len(flat)) - 1))
-    return float(flat.kthvalue(place + 1).values) if len(flat) else 0.0
+    there = ~ratios.isnan()
+    number = torch.arange(len(ratios)).unsqueeze(1).expand_as(ratios)[there]
+    values, order = ratios[there].clamp_max(_FAR).sort()
+    if not len(values):
+        return [0.0] * len(_KEPT)
+    # Cells of each trajectory among the first `ranks` of all: (n, ranks).
+    ranks = torch.linspace(0, len(values), min(len(values), _RANKS) + 1).round().long()
+    place = torch.bucketize(torch.arange(len(values)), ranks[1:], right=True)
+    counts = torch.zeros(len(ratios), len(ranks) - 1, dtype=torch.float64)
+    counts.index_put_((number[order], place), torch.ones(1, dtype=torch.float64), accumulate=True)
+    below = counts.cumsum(1)
+    own, others = below[:, -1:].clamp_min(1), (len(values) - below[:, -1:]).clamp_min(1)
+    levels = ranks[1:].double() / len(values)
+    if len(ratios) == 1:
+        held = levels
+    else:
+        # Where the others reach a level, and what of the one that was left out is below that.
+        rest = (ranks[1:] - below) / others
+        at = torch.searchsorted(rest.contiguous(), levels.repeat(len(ratios), 1))
+        shares = below.gather(1, at.clamp_max(len(levels) - 1)) / own
+        held = shares[below[:, -1] > 0].mean(0)
+    wanted = torch.tensor(_KEPT, dtype=torch.float64)
+    first = torch.searchsorted(held.cummax(0).values.contiguous(), wanted - 1e-12)
+    return values[ranks[1:][first.clamp_max(len(levels) - 1)] - 1].tolist()
