@@ -29,8 +29,8 @@ __all__ = ["count_tips", "front_speed", "heart"]
 RESULTS = ROOT / "lab" / "results" / "heart.json"
 FIGURE = ROOT / "docs" / "figures" / "heart.png"
 
-#: Between rest and peak, and the frames between the two values of a phase.
-_HALF, _LAG = 0.4, 2
+#: Between rest and peak, and the ms between the two values of a phase.
+_HALF, _LAG = 0.4, 20.0
 #: Width in cm of the strip that starts a plane wave, and ms that it runs before it is shown.
 _STRIP, _BEFORE = 0.3, 40.0
 
@@ -49,30 +49,33 @@ def heart(run: str, *, samples: int = 2, seed: int = 7) -> None:
     """
     found = find_run(run)
     settings: dict[str, Any] = found.data_card.parameters
+    stride = found.data_card.stride_time
     small = Heart(**settings)
     large = small.changed(points=2 * small.points, side=2 * small.side)
     with progress("waves") as show:
-        truth = plane_wave(large, found.data_card.refine)
+        truth = plane_wave(large, found.data_card.refine)[::stride]
         frames = _predict(found, truth)
-        dx, dt = large.grid.spacing[0], float(np.diff(large.times)[0])
+        dx, dt = large.grid.spacing[0], stride * float(np.diff(large.times)[0])
+        lag = max(1, round(_LAG / dt))
         speeds = {n: front_speed(u[:, 0], dx, dt) for n, u in (("solver", truth), ("fino", frames))}
         show(0.2)
         tips, errors = [], []
         for sample in range(samples):
-            truth = _solve(large, found.data_card.refine, seed, sample)
+            truth = _solve(large, found.data_card.refine, seed, sample)[::stride]
             frames = _predict(found, truth)
-            tips.append({"solver": count_tips(truth[:, 0]), "fino": count_tips(frames[:, 0])})
+            each = {"solver": truth, "fino": frames}
+            tips.append({name: count_tips(u[:, 0], lag) for name, u in each.items()})
             error = np.sqrt(((frames - truth) ** 2).mean((1, 2, 3)) / (truth**2).mean((1, 2, 3)))
             errors.append([round(float(e), 4) for e in error])
             if sample == 0:
-                draw(truth[:, 0], frames[:, 0], tips[0], dt, FIGURE)
+                draw(truth[:, 0], frames[:, 0], tips[0], dt, lag, FIGURE)
             show(0.2 + 0.8 * (sample + 1) / samples)
     result = {"cm_per_ms": speeds, "tips": tips, "nrmse": errors, "shown": found.model.history}
     write_json(RESULTS, {**result, "dt": dt, "points": large.points})
     off = speeds["fino"] / speeds["solver"] - 1
     say(f"A plane wave runs at {speeds['solver']:.4f} cm/ms, the model's {100 * off:+.1f} %.")
-    for each in tips:
-        for name, counts in each.items():
+    for counted in tips:
+        for name, counts in counted.items():
             say(f"tips, {name}: {text.dumps(counts)}")
 
 
@@ -129,7 +132,7 @@ def front_speed(u: np.ndarray, dx: float, dt: float, level: float = _HALF) -> fl
     return float(np.polyfit(times, places, 1)[0])
 
 
-def count_tips(u: np.ndarray, lag: int = _LAG) -> list[int]:
+def count_tips(u: np.ndarray, lag: int = 2) -> list[int]:
     """Spiral tips at each time from `lag` on: (t, x, y) → counts."""
     phase = np.arctan2(u[:-lag] - _HALF, u[lag:] - _HALF)
     corners = [phase[:, :-1, :-1], phase[:, 1:, :-1], phase[:, 1:, 1:], phase[:, :-1, 1:]]
@@ -140,7 +143,12 @@ def count_tips(u: np.ndarray, lag: int = _LAG) -> list[int]:
 
 
 def draw(
-    truth: np.ndarray, frames: np.ndarray, tips: dict[str, list[int]], dt: float, path: Path
+    truth: np.ndarray,
+    frames: np.ndarray,
+    tips: dict[str, list[int]],
+    dt: float,
+    lag: int,
+    path: Path,
 ) -> None:
     """Voltages of solver and model side by side, and their tips over time."""
     from matplotlib.figure import Figure
@@ -160,7 +168,7 @@ def draw(
                 axes.set_ylabel({"fino": "FINO"}.get(name, name))
     axes = figure.add_subplot(grid[:, 4])
     for name, counts in tips.items():
-        times = dt * (np.arange(len(counts)) + _LAG)
+        times = dt * (np.arange(len(counts)) + lag)
         style = {"color": "0.5", "lw": 3} if name == "solver" else {"color": "C0"}
         axes.step(times, counts, where="mid", label={"fino": "FINO"}.get(name, name), **style)
     axes.set(xlabel="ms", ylabel="spiral tips", ylim=(0, None))

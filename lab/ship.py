@@ -24,7 +24,7 @@ from fino.model.emulator import Emulator
 from fino.model.pretrained import CARD, FORMAT
 from fino.model.store import CONFIG, TRUST, WEIGHTS, load, model_hash
 from fino.report.words import describe_verdict
-from fino.training.run import PRETRAINED
+from fino.training.run import PRETRAINED, Run
 from fino.training.run_data import read_json
 
 __all__ = ["LARGEST", "plain_score", "ship", "ship_run"]
@@ -38,6 +38,7 @@ def ship(
     name: str,
     *,
     limits: tuple[str, ...] = (),
+    began_from: Path | None = None,
     overwrite: bool = False,
     json: bool = False,
 ) -> None:
@@ -53,12 +54,14 @@ def ship(
         What it will be called, such as shallow-water.
     limits
         A sentence about where the model fails; may be repeated.
+    began_from
+        The run whose weights this one began from: what its training and data cost is added.
     overwrite
         Replace the model of that name.
     json
         Print the card as JSON.
     """
-    folder = ship_run(run, name, limits, overwrite=overwrite)
+    folder = ship_run(run, name, limits, began_from=began_from, overwrite=overwrite)
     card = PRETRAINED[name].card
     if json:
         say_json(card)
@@ -69,7 +72,12 @@ def ship(
 
 
 def ship_run(
-    run: str | Path, name: str, limits: Sequence[str] = (), *, overwrite: bool = False
+    run: str | Path,
+    name: str,
+    limits: Sequence[str] = (),
+    *,
+    began_from: Path | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Copy a scored run's best model into the package, with its card; returns the new folder.
 
@@ -89,6 +97,8 @@ def ship_run(
     scores = Scores.load(run)
     _check(run, scores)
     card = _card(run, scores, limits)
+    if began_from is not None:
+        card["cost"] |= _cost_before(began_from, card["cost"])
     found = [file for file in (WEIGHTS, CONFIG, TRUST) if (run / "model" / file).exists()]
     files = {file: (run / "model" / file).read_bytes() for file in found}
     files[CARD] = (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()
@@ -137,6 +147,16 @@ def _card(run: Path, scores: Scores, limits: Sequence[str] = ()) -> dict[str, An
         "reach": _reach(model),
         "versions": scores.versions,
         "limits": [*limits, *_limits(model, scores), *data.flaws],
+    }
+
+
+def _cost_before(run: Path, cost: dict[str, Any]) -> dict[str, Any]:
+    """CPU-minutes with those of an earlier training, and the seconds that its data took."""
+    minutes = Run(run).metrics[-1]["cpu_seconds"] / 60
+    data = Card(**read_json(run / "data.json")["card"])
+    return {
+        "cpu_minutes": float(f"{(cost['cpu_minutes'] or 0.0) + minutes:.3g}"),
+        "earlier_data_seconds": None if data.cost is None else data.cost.seconds,
     }
 
 

@@ -91,6 +91,9 @@ def measure(run: Run, samples: int, budget: float) -> dict[str, Any] | None:
         cost = run.card.get("cost", {}) if run.is_shipped else {}
         if one.training is None and "cpu_minutes" in cost:
             one = replace(one, training=60.0 * cost["cpu_minutes"])
+        data = run.data_card.cost
+        if one.data is None and data is not None:
+            one = replace(one, data=data.seconds + (cost.get("earlier_data_seconds") or 0.0))
         found[engine] = one.to_dict()
     title = run.data.card.title or run.data.card.name
     facts = {"title": title, "load": os.getloadavg()[0], "machine": describe_machine()}
