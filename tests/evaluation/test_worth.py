@@ -17,6 +17,7 @@ from fino.evaluation.worth import (
     match,
     measure_worth,
 )
+from fino.export.library import find_compiler
 from fino.grid import Grid
 from fino.metrics.scores import Score, Scores
 from fino.pde import Advection
@@ -165,6 +166,19 @@ def test_parameters_and_forcing_are_those_of_each_trajectory():
     run = find_run(fino.build("fino", data, width=8, levels=0, blocks=1, history=1), data)
     found = measure_worth(run, data.test, data.task(1), samples=1, budget=5.0)
     assert found is not None and min(s.nrmse for s in found.curve) < 0.1
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
+def test_torch_and_the_compiled_step_are_measured_at_the_same_error():
+    data = fino.generate("shallow-water", 6, points=32, frames=8, duration=0.4, stride_space=2)
+    run = find_run(fino.build("fino", data, width=8, levels=0, blocks=1), data)
+    both = [
+        measure_worth(run, data.test, data.task(), samples=1, budget=1.0, engine=engine)
+        for engine in ("torch", "c")
+    ]
+    assert [found.engine for found in both] == ["torch", "c"]
+    assert both[1].nrmse == pytest.approx(both[0].nrmse, rel=1e-4)
+    assert both[1].seconds > 0
 
 
 def test_data_that_fino_cannot_solve_have_no_solver_to_compare_with():

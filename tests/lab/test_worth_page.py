@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.bench_parameters import CASES, draw_parameters
-from lab.worth import draw_worth, headline, worth_page
+from lab.worth import _factors, draw_worth, headline, worth_page
 
 
 def one(seconds: float, matched: float | None, error: float = 0.01) -> dict[str, Any]:
@@ -66,3 +66,12 @@ def test_the_readme_shows_wins_and_losses_alike() -> None:
         "| quick | 0.01 | 200 | 100 | **2 times cheaper** |",
         "| slow | 0.01 | 100 | 400 | use the solver, 4 times cheaper |",
     ]
+
+
+def test_the_speed_up_is_told_as_cells_times_their_cost():
+    """A solver of 128² where the model has 32² cells, ten times dearer: 16 cells by 0.625."""
+    found = facts(torch=one(1.0, 10.0)) | {"points": [32, 32]}
+    solver = {"points": [128, 128], "settings": {}, "nrmse": 0.1, "seconds": 10.0}
+    found["torch"] |= {"solver": solver, "matched": 10.0}
+    assert _factors("gas", found) == ["gas", "32 × 32", "128 × 128", "16", "0.62", "10"]
+    assert _factors("gas", facts(torch=one(1.0, 10.0))) is None
