@@ -22,12 +22,14 @@ from fino.grid import Grid
 from fino.inference.rollout import rollout
 from fino.pde.heart import Heart
 from fino.training.run import Run, find_run
+from lab.readme import fill
 from lab.worth import ROOT
 
-__all__ = ["count_tips", "front_speed", "heart"]
+__all__ = ["count_tips", "front_speed", "heart", "measure", "words"]
 
 RESULTS = ROOT / "lab" / "results" / "heart.json"
 FIGURE = ROOT / "docs" / "figures" / "heart.png"
+PAGE = ROOT / "docs" / "heart.md"
 
 #: Between rest and peak, and the ms between the two values of a phase.
 _HALF, _LAG = 0.4, 20.0
@@ -35,19 +37,25 @@ _HALF, _LAG = 0.4, 20.0
 _STRIP, _BEFORE = 0.3, 40.0
 
 
-def heart(run: str, *, samples: int = 2, seed: int = 7) -> None:
+def heart(run: str | None = None, *, samples: int = 2, seed: int = 7) -> None:
     """Speed of waves and number of spirals: `python -m lab heart runs/heart`.
 
     Parameters
     ----------
     run
-        A run folder or the shipped model.
+        A run folder or the shipped model; without it the page is built again from what is kept.
     samples
         Sheets with broken waves, four times as large as those of the training.
     seed
         What their stimuli are drawn from.
     """
-    found = find_run(run)
+    if run is not None:
+        measure(find_run(run), samples, seed)
+    say(f"Written: {fill(PAGE, 'waves', words(text.loads(RESULTS.read_text())))}")
+
+
+def measure(found: Run, samples: int, seed: int) -> None:
+    """Run the large sheets and keep what is found."""
     settings: dict[str, Any] = found.data_card.parameters
     stride = found.data_card.stride_time
     small = Heart(**settings)
@@ -72,11 +80,28 @@ def heart(run: str, *, samples: int = 2, seed: int = 7) -> None:
             show(0.2 + 0.8 * (sample + 1) / samples)
     result = {"cm_per_ms": speeds, "tips": tips, "nrmse": errors, "shown": found.model.history}
     write_json(RESULTS, {**result, "dt": dt, "points": large.points})
-    off = speeds["fino"] / speeds["solver"] - 1
-    say(f"A plane wave runs at {speeds['solver']:.4f} cm/ms, the model's {100 * off:+.1f} %.")
-    for counted in tips:
-        for name, counts in counted.items():
-            say(f"tips, {name}: {text.dumps(counts)}")
+
+
+def words(kept: dict[str, Any]) -> str:
+    """What is kept as a table and a sentence."""
+    solver, model = (kept["cm_per_ms"][name] for name in ("solver", "fino"))
+    dt, shown, lag = kept["dt"], kept["shown"], max(1, round(_LAG / kept["dt"]))
+    last = len(kept["nrmse"][0]) - 1
+    ahead = np.linspace(shown - 1, last, 5).astype(int)[1:]
+    head = " | ".join(f"{(n - shown + 1) * dt:.0f} ms ahead" for n in ahead)
+    lines = [f"| | {head} |", "| --- |" + " --- |" * len(ahead)]
+    for number, (tips, error) in enumerate(zip(kept["tips"], kept["nrmse"], strict=True), start=1):
+        counts = [[str(tips[name][n - lag]) for n in ahead] for name in ("solver", "fino")]
+        both = " | ".join(f"{a} and {b}" for a, b in zip(*counts, strict=True))
+        lines.append(f"| sheet {number}: tips, solver and FINO | {both} |")
+        cells = " | ".join(f"{error[n]:.2f}" for n in ahead)
+        lines.append(f"| sheet {number}: nRMSE | {cells} |")
+    off = 100 * (model / solver - 1)
+    sentence = (
+        f"A plane wave runs at {solver:.4f} cm/ms in the solver and at {model:.4f} cm/ms in the "
+        f"model, {abs(off):.1f} % {'faster' if off > 0 else 'slower'}."
+    )
+    return "\n".join([*lines, "", sentence])
 
 
 def _solve(problem: Heart, refine: int, seed: int, sample: int) -> np.ndarray:

@@ -1,9 +1,11 @@
 """Speeds of fronts and tips of spirals, where they are known."""
 
+import json
+
 import numpy as np
 import pytest
 
-from lab.heart import count_tips, front_speed
+from lab.heart import PAGE, RESULTS, count_tips, front_speed, words
 
 
 def test_the_speed_of_a_front_is_found_to_a_thousandth():
@@ -33,3 +35,7 @@ def test_each_turning_spiral_has_one_tip(arms):
 def test_plane_waves_have_no_tip():
     x, t = np.arange(40)[:, None], np.arange(20)[:, None, None]
     assert set(count_tips(0.4 + 0.4 * np.cos(0.3 * x - 0.7 * t) * np.ones((40, 40)))) == {0}
+
+
+def test_the_page_says_what_is_kept():
+    assert words(json.loads(RESULTS.read_text())) in PAGE.read_text()
