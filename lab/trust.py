@@ -112,6 +112,7 @@ _OTHER = {
 def trust(
     *names: str,
     calibrated: bool = False,
+    bands: bool = False,
     learned: int = 256,
     validated: int = 128,
     ahead: int = 5,
@@ -131,6 +132,9 @@ def trust(
         Pretrained models of data that move; all of them if none is named.
     calibrated
         Calibrate, and write trust.json beside the weights, before anything is measured.
+    bands
+        Calibrate the bands alone, which needs validation trajectories only, and keep what training
+        saw as it is.
     learned
         Training trajectories that are solved again for that.
     validated
@@ -159,8 +163,8 @@ def trust(
     kept: dict[str, Any] = {}
     for name in names or moving:
         with progress(name, quiet=json) as show:
-            if calibrated:
-                _calibrate(PRETRAINED[name], learned, validated, ahead, show)
+            if calibrated or bands:
+                _calibrate(PRETRAINED[name], 0 if bands else learned, validated, ahead, show)
             run = PRETRAINED[name]
             data = _test_data(run, samples, further, lambda share: show(0.3 * share))
             found = _measure(run, data, shifted, far, times, show, only)
@@ -177,9 +181,11 @@ def trust(
 
 
 def _calibrate(run: Run, learned: int, validated: int, ahead: int, show: Progress) -> None:
-    short, long = _solve(run.data_card, learned, validated, ahead, show)
-    model = run.model
-    model.trust = calibrate(model, short, long=long)
+    """Bands, and unless nothing is `learned` again what training saw, into trust.json."""
+    short, long = _solve(run.data_card, max(1, learned), validated, ahead, show)
+    model, before = run.model, run.model.trust or {}
+    found = calibrate(model, short, long=long)
+    model.trust = found if learned else {**before, "bands": found["bands"]}
     assert run.folder is not None
     save_trust(model.trust, run.folder)
 
