@@ -98,7 +98,7 @@ def ship_run(
     _check(run, scores)
     card = _card(run, scores, limits)
     if began_from is not None:
-        card["cost"] |= _cost_before(began_from, card["cost"])
+        card["cost"] |= _cost_before(began_from, run, card["cost"])
     found = [file for file in (WEIGHTS, CONFIG, TRUST) if (run / "model" / file).exists()]
     files = {file: (run / "model" / file).read_bytes() for file in found}
     files[CARD] = (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()
@@ -150,14 +150,15 @@ def _card(run: Path, scores: Scores, limits: Sequence[str] = ()) -> dict[str, An
     }
 
 
-def _cost_before(run: Path, cost: dict[str, Any]) -> dict[str, Any]:
-    """CPU-minutes with those of an earlier training, and the seconds that its data took."""
-    minutes = Run(run).metrics[-1]["cpu_seconds"] / 60
-    data = Card(**read_json(run / "data.json")["card"])
-    return {
-        "cpu_minutes": float(f"{(cost['cpu_minutes'] or 0.0) + minutes:.3g}"),
-        "earlier_data_seconds": None if data.cost is None else data.cost.seconds,
-    }
+def _cost_before(before: Path, run: Path, cost: dict[str, Any]) -> dict[str, Any]:
+    """CPU-minutes with those of an earlier training, and the seconds that other data took for it."""
+    minutes = Run(before).metrics[-1]["cpu_seconds"] / 60
+    found = {"cpu_minutes": float(f"{(cost['cpu_minutes'] or 0.0) + minutes:.3g}")}
+    facts = read_json(before / "data.json")
+    data = Card(**facts["card"])
+    if data.cost is None or facts["hash"] == read_json(run / "data.json")["hash"]:
+        return found
+    return {**found, "earlier_data_seconds": data.cost.seconds}
 
 
 def _check(run: Path, scores: Scores) -> None:
