@@ -151,7 +151,7 @@ def _card(run: Path, scores: Scores, limits: Sequence[str] = ()) -> dict[str, An
 
 
 def _cost_before(before: Path, run: Path, cost: dict[str, Any]) -> dict[str, Any]:
-    """CPU-minutes with those of an earlier training, and the seconds that other data took for it."""
+    """CPU-minutes with those of an earlier training, and the seconds that its own data took."""
     minutes = Run(before).metrics[-1]["cpu_seconds"] / 60
     found = {"cpu_minutes": float(f"{(cost['cpu_minutes'] or 0.0) + minutes:.3g}")}
     facts = read_json(before / "data.json")
