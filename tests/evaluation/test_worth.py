@@ -1,6 +1,7 @@
 """The error-matched solver: its curve, the match, break-even, and the verdict in words."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -161,6 +162,21 @@ def test_the_curve_ends_with_the_data_themselves(tmp_path):
     assert {s.points for s in own} >= {(8, 8), (16, 16)}
 
 
+def test_a_solver_that_knows_the_start_on_the_model_s_cells_does_not_reach_the_truth():
+    """On the truth's own cells the solver is exact, unless its start is that of coarse cells."""
+    data = fino.generate("shallow-water-dams", 6, points=16, frames=5, duration=0.6, refine=2)
+    run = find_run(fino.build("fino", data, width=8, levels=0, blocks=1, history=1), data)
+    truth = find_truth(run, data.test, data.task(1), 1)
+    given, future = data.test.begin([0], 1)
+    errors = []
+    for known in (truth, replace(truth, coarse_start=True)):
+        race = _Race(run, known, given, future)
+        errors.append(race._measure(known.full, {}).nrmse)
+    assert errors[0] < 1e-6 < 0.01 < errors[1]
+    race = _Race(run, truth, given, future)
+    assert race.match_same_start(1e-6, 20.0) is None and race.match_same_start(10.0, 20.0) > 0
+
+
 def test_parameters_and_forcing_are_those_of_each_trajectory():
     data = fino.generate("mp-pde", 6, experiment="E2", points=20, frames=60, refine=4)
     run = find_run(fino.build("fino", data, width=8, levels=0, blocks=1, history=1), data)
@@ -197,8 +213,6 @@ def test_other_starts_than_the_problem_s_own_have_no_true_state():
         boundary="periodic",
     )
     card = data.card.changed(split=moved.split)
-    from dataclasses import replace
-
     twisted = replace(moved, card=card)
     run = find_run(fino.build("fino", twisted, width=8, levels=0, blocks=1), twisted)
     assert measure_worth(run, twisted.test, twisted.task()) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.bench_parameters import CASES, draw_parameters
-from lab.worth import _factors, draw_worth, headline, worth_page
+from lab.worth import _factors, _same_start, draw_worth, headline, worth_page
 
 
 def one(seconds: float, matched: float | None, error: float = 0.01) -> dict[str, Any]:
@@ -75,3 +75,11 @@ def test_the_speed_up_is_told_as_cells_times_their_cost():
     found["torch"] |= {"solver": solver, "matched": 10.0}
     assert _factors("gas", found) == ["gas", "32 × 32", "128 × 128", "16", "0.62", "10"]
     assert _factors("gas", facts(torch=one(1.0, 10.0))) is None
+
+
+def test_both_from_the_same_start_are_told_where_the_truth_is_finer():
+    found = facts(torch=one(0.5, 1.0) | {"same_start": 4.0}) | {"refine": 8}
+    assert _same_start("gas", found) == ["gas", "0.01", "500", "4e+03", "8"]
+    found["torch"]["same_start"] = None
+    assert _same_start("gas", found)[-2:] == ["none is as good", "–"]
+    assert _same_start("gas", found | {"refine": 1}) is None

@@ -21,7 +21,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,9 @@ class Worth:
     matched, matched_batched    CPU-seconds of the cheapest solver of the model's error, between
                                 two grids by interpolation; None if none was as good
     solver                      the member of the curve that is nearest to it, or the best one
+    same_start                  CPU-seconds of the cheapest solver of that error that knows the
+                                start on the data's own cells alone, as the model does; None if
+                                none was as good, or it was not measured
     data, training              seconds that data and training took; None if unknown
     engine                      what computed the model's steps: torch, or c, compiled code
     """
@@ -97,6 +100,7 @@ class Worth:
     batch: int = _BATCH
     cut: bool = False
     engine: str = "torch"
+    same_start: float | None = None
 
     @property
     def speed_up(self) -> float | None:
@@ -132,11 +136,13 @@ def measure_worth(
     samples: int = 4,
     budget: float = 20.0,
     engine: str = "torch",
+    same_start: bool = False,
 ) -> Worth | None:
     """Measure a run against its problem's solvers on the first `samples` of a part.
 
-    `budget` is in CPU-seconds; finer solvers are not tried when it is spent.  None where the
-    equation is not known, or the data's starts cannot be drawn again.
+    `budget` is in CPU-seconds; finer solvers are not tried when it is spent.  `same_start` asks as
+    well for solvers that know the start on the data's cells alone, where the truth is finer than
+    these.  None where the equation is not known, or the data's starts cannot be drawn again.
     """
     samples = min(samples, len(part))
     weight = next(run.model.parameters(), None) if isinstance(run.model, torch.nn.Module) else None
@@ -154,6 +160,7 @@ def measure_worth(
         cut = race.climb(target, budget)
         matched, solver = match(race.curve, target, truth.full.points)
         batched, share = race.time_batch(), race.gain_of_a_batch(solver)
+        blind = race.match_same_start(target, budget) if same_start and truth.refine > 1 else None
     cost, metrics = part.data.card.cost, run.metrics if run.results_folder is not None else []
     return Worth(
         nrmse=error,
@@ -169,6 +176,7 @@ def measure_worth(
         training=metrics[-1]["cpu_seconds"] if metrics else None,
         cut=cut,
         engine=engine,
+        same_start=blind,
     )
 
 
@@ -211,7 +219,8 @@ def _between(pair: Sequence[Solved], target: float) -> float:
 class Truth:
     """The true states at the last frame that is shown, on the grid that the data were solved on.
 
-    Each has its own problem where parameters differ; `numbers` are those of the samples.
+    Each has its own problem where parameters differ; `numbers` are those of the samples.  With a
+    `coarse_start` solvers are told no more of it than its means over the data's cells.
     """
 
     problems: list[Problem]
@@ -223,6 +232,7 @@ class Truth:
     refine: int
     strides: tuple[int, ...]
     target: Grid
+    coarse_start: bool = False
 
     def solve(
         self,
@@ -264,6 +274,8 @@ class Truth:
         return np.asarray(u[cells])
 
     def _state_on(self, grid: Grid, state: Array) -> Array:
+        if self.coarse_start:
+            return average(average(state, self.full, self.target), self.target, grid)
         if grid == self.full:
             return state
         if grid == self.target and self.refine == 1:
@@ -450,6 +462,16 @@ class _Race:
                 if len(self.seconds) < _REPEATS:
                     self.time_model()
         return False
+
+    def match_same_start(self, target: float, budget: float) -> float | None:
+        """CPU-seconds of the cheapest solver of that error that knows the start as the model does.
+
+        On every grid it is wrong about the start, so there is none on which its error is zero.
+        """
+        truth = replace(self.truth, coarse_start=True)
+        race = replace(self, truth=truth, curve=[], seconds=[math.nan] * _REPEATS)
+        race.climb(target, budget)
+        return match(race.curve, target)[0]
 
     def _grids(self) -> list[Grid]:
         """From half of the data's cells to those of the truth, each with about √2 times as many."""
