@@ -143,7 +143,8 @@ solver's cost over that of the faster engine (torch, or the compiled C code that
 takes by itself where it is faster), one trajectory at a time and sixteen at once. *Pays off after*
 counts the trajectories until training is paid for; the cost of the data comes on top where it is
 not known. The largest load of the machine when a measurement ended was {busy:.1f}; the measurement
-itself is one process.
+itself is one process. Rows were measured on different days and machines (`heart` and
+`shallow-water-dams` on one about two and a half times slower), so times compare within a row only.
 
 ![Error against processor time: solvers as lines, models as dots](figures/worth.png)
 
