@@ -64,7 +64,7 @@ def measure(found: Run, samples: int, seed: int) -> None:
         truth = plane_wave(large, found.data_card.refine)[::stride]
         frames = _predict(found, truth)
         dx, dt = large.grid.spacing[0], stride * float(np.diff(large.times)[0])
-        lag = max(1, round(_LAG / dt))
+        lag = _frames_of_lag(dt)
         speeds = {n: front_speed(u[:, 0], dx, dt) for n, u in (("solver", truth), ("fino", frames))}
         show(0.2)
         tips, errors = [], []
@@ -82,10 +82,14 @@ def measure(found: Run, samples: int, seed: int) -> None:
     write_json(RESULTS, {**result, "dt": dt, "points": large.points})
 
 
+def _frames_of_lag(dt: float) -> int:
+    return max(1, round(_LAG / dt))
+
+
 def words(kept: dict[str, Any]) -> str:
     """What is kept as a table and a sentence."""
     solver, model = (kept["cm_per_ms"][name] for name in ("solver", "fino"))
-    dt, shown, lag = kept["dt"], kept["shown"], max(1, round(_LAG / kept["dt"]))
+    dt, shown, lag = kept["dt"], kept["shown"], _frames_of_lag(kept["dt"])
     last = len(kept["nrmse"][0]) - 1
     ahead = np.linspace(shown - 1, last, 5).astype(int)[1:]
     head = " | ".join(f"{(n - shown + 1) * dt:.0f} ms ahead" for n in ahead)

@@ -105,8 +105,9 @@ def measure(run: Run, samples: int, budget: float) -> dict[str, Any] | None:
         "title": title,
         "load": os.getloadavg()[0],
         "machine": describe_machine(),
+        "points": [*run.data.grid.points],
+        "refine": run.data.card.refine,
     }
-    facts |= {"points": [*run.data.grid.points], "refine": run.data.card.refine}
     return {**found, **facts}
 
 

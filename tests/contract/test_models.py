@@ -147,7 +147,9 @@ def test_double_precision_works_and_agrees_with_single(name: str, dims: int) -> 
     single = net(field(dims))
     double = net.double()(field(dims).double())
     assert double.dtype == torch.float64
-    assert torch.allclose(double.float(), single, atol=1e-4)
+    # Where a cell's few channels are nearly equal, LayerNorm amplifies rounding some 300 times.
+    atol = 1e-4 if name == "cnext-unet" else 1e-5
+    assert torch.allclose(double.float(), single, atol=atol)
 
 
 @every_model
