@@ -358,8 +358,8 @@ def describe(model: Any) -> Program:
             f"{title} is local, but has layers that are not exported. Exported are {names}."
         )
     s, given = model.settings, model.settings.given
-    if s.predict == "moved" or s.degree or given.steps:
-        what = "several lengths of a step" if given.steps else "a prior that knows its parameters"
+    if s.predict in ("moved", "flow") or s.degree or given.steps:
+        what = "several lengths of a step" if given.steps else f"the prior '{s.predict}'"
         raise ValueError(
             f"a model with {what} is not exported yet. Build it with predict='stencil' or "
             f"'increment', and without strides."

@@ -26,7 +26,7 @@ from fino.given import Given
 from fino.grid import Grid
 from fino.locality import Locality
 from fino.model.conditioning import EXTENDED, Conditioning, ConditioningSettings, extend
-from fino.model.prior import PRIORS, LinearPrior, Moved, PastFrames
+from fino.model.prior import PRIORS, Flow, LinearPrior, Moved, PastFrames
 from fino.settings import Settings
 from fino.shapes import Field, Trajectory, expect
 
@@ -41,7 +41,7 @@ class EmulatorSettings(Settings):
     history        past frames that the network looks at; the data's own history, or one where
                    the state is whole
     predict        the linear prior that the network adds to: a key of `PRIORS`
-    moves          cells along each axis that `predict="moved"` may reach
+    moves          cells along each axis that `predict="moved"` and `"flow"` may reach
     degree         degree of the polynomials in θ that `predict="linear"` combines frames by
     coordinates    whether each cell's position is an input; only for a fixed domain
     edges          whether cells at a wall are marked; where a boundary is not periodic
@@ -54,7 +54,7 @@ class EmulatorSettings(Settings):
     model: str
     fields: tuple[str, ...]
     history: int = 10
-    predict: Literal["frame", "increment", "linear", "stencil", "moved"] = "frame"
+    predict: Literal["frame", "increment", "linear", "stencil", "moved", "flow"] = "frame"
     moves: tuple[int, ...] = ()
     degree: int = 0
     coordinates: bool = False
@@ -75,6 +75,8 @@ class EmulatorSettings(Settings):
             dt, count = given.steps[0] if given.steps else None, len(given.parameters)
             count -= bool(given.steps)
             return Moved(self.channels, self.history, grid, self.moves, count, dt)
+        if self.predict == Flow.kind:
+            return Flow(self.channels, self.history, grid, self.moves)
         if self.predict == PastFrames.kind:
             count = len(given.parameters)
             return PastFrames(self.channels, self.history, grid, count, self.degree)
@@ -136,7 +138,7 @@ class Emulator(nn.Module):
     def locality(self) -> Locality:
         network: Any = self.network
         reach = network.locality.beside(self.prior.locality)
-        if isinstance(self.prior, Moved):
+        if isinstance(self.prior, Moved | Flow):
             reach = self.prior.locality.then(network.locality)
         if self.settings.given.walls == "neumann":
             return Locality((EXTENDED,) * self.grid.dims).then(reach)

@@ -5,6 +5,7 @@
     linear       û_{t+1} = Σ_k w_k u_{t−k}           … the residual of past frames combined
     stencil      û_{t+1} = S ∗ u_t                   … the residual of a finite-difference scheme
     moved        û_{t+1} = u_t(x − s(θ))             … the change in the frame that moves along
+    flow         û_{t+1} = u_t(x − v(x))             … the same, with a motion for every place
 
 The weights w_k and the shift s may depend on the parameters θ.
 Each is a small module: given → frame, with its locality and a line of words.  `prior_fit` finds
@@ -13,6 +14,7 @@ their weights by least squares on training data, and the one that suits the data
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -25,10 +27,12 @@ from fino.given import Given
 from fino.grid import Grid
 from fino.locality import Locality
 from fino.model.convolution import pad, stencil
+from fino.model.flow import MOST, REACH, follow, local_motion
 from fino.shapes import Field
 
 __all__ = [
     "PRIORS",
+    "Flow",
     "LastFrame",
     "LinearPrior",
     "Moved",
@@ -260,6 +264,62 @@ class Moved(LinearPrior):
         return given.history[:, -1]
 
 
+class Flow(LinearPrior):
+    """The last frame moved along its local flow: û_{t+1}(x) = u_t(x − v(x)), in the plane.
+
+    v is measured on the last two frames (see `fino.model.flow`), around the shift s of the whole
+    field, which is fitted to the training part.  As with `moved` the network is shown the history
+    moved as well.  What comes in from outside of the mask is unknown: the frame stays there as it
+    is.  Made for images of what drifts, such as rain or clouds.
+
+    `velocity` (1, 2) holds s, in cells a step.
+    """
+
+    kind = "flow"
+    line = "the change from the last frame, moved along its local flow"
+    velocity: Tensor
+
+    def __init__(
+        self, channels: int, history: int, grid: Grid, radius: tuple[int, ...] = ()
+    ) -> None:
+        super().__init__(channels, history, grid)
+        if grid.dims != 2 or any(grid.is_periodic):
+            raise ValueError(
+                "predict='flow' follows images in the plane with open edges. Use predict='moved'."
+            )
+        self.radius = radius or (0, 0)
+        self.register_buffer("velocity", torch.zeros(1, 2))
+
+    @property
+    def locality(self) -> Locality:
+        return Locality(self.radius, (2, 2))
+
+    @property
+    def frame_weights(self) -> Tensor | None:
+        return _newest(self.history, self.channels)
+
+    def farthest(self) -> tuple[int, ...]:
+        """Cells along each axis that it looks at: moved frames, and the window of the motion."""
+        step = self.velocity[0].abs() + MOST
+        return tuple(math.ceil(max(self.history * s + 3, s + REACH)) for s in step.tolist())
+
+    def carry(self, given: Given) -> Given:
+        u = given.history
+        mask = torch.ones_like(u[:, 0, :1]) if given.mask is None else given.mask
+        mask = mask.to(u).expand(len(u), -1, -1, -1)
+        shift = self.velocity.expand(len(u), -1)
+        if u.shape[1] > 1:
+            motion = local_motion(u[:, -2], u[:, -1], mask, shift)
+        else:
+            motion = shift[..., None, None].expand(-1, -1, *given.space)
+        ages = range(u.shape[1], 0, -1)
+        moved = [follow(f, mask, k * motion) for f, k in zip(u.unbind(1), ages, strict=True)]
+        return replace(given, history=torch.stack(moved, dim=1))
+
+    def forward(self, given: Given, theta: Tensor | None = None) -> Field:
+        return given.history[:, -1]
+
+
 #: Cells whose polynomial interpolates between two of them.
 NEAREST = 8
 
@@ -290,5 +350,5 @@ def _lagrange(at: Tensor, radius: int) -> Tensor:
 
 #: Every prior by the name that the setting `predict` has.
 PRIORS: dict[str, type[LinearPrior]] = {
-    prior.kind: prior for prior in (NoPrior, LastFrame, PastFrames, Scheme, Moved)
+    prior.kind: prior for prior in (NoPrior, LastFrame, PastFrames, Scheme, Moved, Flow)
 }

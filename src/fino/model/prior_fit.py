@@ -20,6 +20,7 @@ from fino.model.convolution import pad, stencil
 from fino.model.prior import (
     NEAREST,
     PRIORS,
+    Flow,
     LastFrame,
     LinearPrior,
     Moved,
@@ -126,6 +127,9 @@ def fit_prior(kind: str, data: Dataset, history: int, conditioning: Conditioning
     if isinstance(prior, Moved):
         prior = fit_motion(data, history, conditioning)
         return Fitted(prior, _stacked([_left(prior, view, conditioning) for view in views]))
+    if isinstance(prior, Flow):
+        prior = fit_flow(data, history, conditioning)
+        return Fitted(prior, _left(prior, data, conditioning))
     found = [fit_increments(v.train, v.task(history).shown - 1) for v in views]
     return Fitted(prior, _stacked(found))
 
@@ -191,6 +195,17 @@ def fit_motion(data: Dataset, history: int, conditioning: Conditioning) -> Moved
     dt = settings.steps[0] if settings.steps else None
     prior = Moved(data.channels, history, data.grid, tuple(radius), count, dt)
     prior.velocity.copy_(torch.where(still, 0.0, velocity))
+    return prior
+
+
+def fit_flow(data: Dataset, history: int, conditioning: Conditioning) -> Flow:
+    """The shift of the whole field, around which local motion is measured."""
+    if conditioning.settings.parameters:
+        raise ValueError("predict='flow' knows no parameters. Use predict='moved'.")
+    uniform = fit_motion(data, history, conditioning)
+    prior = Flow(data.channels, history, data.grid)
+    prior.velocity.copy_(uniform.velocity)
+    prior.radius = prior.farthest()
     return prior
 
 

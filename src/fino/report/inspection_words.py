@@ -110,6 +110,8 @@ def describe_prior(found: PriorReport) -> list[str]:
         return ["It adds to the last frame."]
     if found.kind == "moved":
         return ["It adds to the last frame, moved along with the flow."]
+    if found.kind == "flow":
+        return ["It adds to the last frame, moved along its local flow."]
     lines = []
     if found.frames:
         combined = ", ".join(
