@@ -183,7 +183,7 @@ def _plan(
     from fino.inference.tiles import BATCH_CELLS, LARGER_WINDOW, choose_plan
 
     samples, _, channels, *points = open_store(start, model.grid)[0].shape
-    said = [f"{steps} steps of {channels} fields on {times(points)} cells."]
+    said = [f"{steps} steps of {channels} field{'s' * (channels != 1)} on {times(points)} cells."]
     more = f"{LARGER_WINDOW - 1:.1%} larger than one step does"
     rule = f"a halo: as many as make what is read at most {more}."
     if ranks > 1:

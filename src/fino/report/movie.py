@@ -236,12 +236,16 @@ def gradient(name: str) -> str:
 def _strip(pictures: list[np.ndarray], colors: dict[str, Any]) -> str:
     """Tiles side by side as a PNG with the map's own palette, as a data address."""
     low, high = colors["vmin"], colors["vmax"]
-    values = np.nan_to_num(np.concatenate(pictures, axis=1), nan=high, posinf=high, neginf=low)
-    index = np.clip((values - low) / (high - low) * 255, 0, 255).round().astype(np.uint8)
+    values = np.concatenate(pictures, axis=1)
+    blank = np.isnan(values)
+    values = np.nan_to_num(values, nan=high, posinf=high, neginf=low)
+    # The last of the 256 colours is left for cells without a value, which the page shines through.
+    index = np.clip((values - low) / (high - low) * 254, 0, 254).round().astype(np.uint8)
+    index[blank] = 255
     image = Image.fromarray(index)
-    image.putpalette(_colors(colors["cmap"], 256).astype(int).ravel().tolist())
+    image.putpalette([*_colors(colors["cmap"], 255).astype(int).ravel().tolist(), 0, 0, 0])
     buffer = io.BytesIO()
-    image.save(buffer, format="PNG", optimize=True)
+    image.save(buffer, format="PNG", optimize=True, transparency=255)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
