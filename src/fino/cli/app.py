@@ -54,7 +54,6 @@ VERBS: dict[str, tuple[str, str]] = {
 _MOVED = ("bench", "gallery", "keep", "results", "ship")
 
 
-
 def _shown(default: Any) -> str | None:
     """A default as `--help` shows it; an empty one, or a flag that is off, says nothing."""
     return None if default in ((), "", False) else str(default)

@@ -140,7 +140,9 @@ def open(path: Any, *, usual: Mapping[str, Any] | None = None, **options: Any) -
             try:
                 test = _open_files(_places(given["test_data"]) or [], read)
             except Exception as error:
-                raise ValueError(f"the test part, {given['test_data']}: {explain(error)}") from error
+                raise ValueError(
+                    f"the test part, {given['test_data']}: {explain(error)}"
+                ) from error
             data = _with_test_part(data, test)
         data = _cut(data, given)
     except FileNotFoundError:

@@ -151,10 +151,14 @@ def write_rollout_movie(
     fields: Sequence[str],
     truth: Any = None,
     fps: int = 12,
+    *,
+    mask: Any = None,
+    axes: Sequence[str] = (),
 ) -> Path:
     """Write frames (t, c, *space), an array or a tensor, as a GIF, beside the truth if it is known.
 
-    The truth may end before the prediction does: then its picture is empty from there on.
+    The truth may end before the prediction does: then its picture is empty from there on.  Cells
+    where the mask (1, *space) is zero are left blank; `axes` are the names of the axes of space.
     """
     path = Path(path)
     if path.suffix != ".gif":
@@ -162,16 +166,29 @@ def write_rollout_movie(
     if not len(frames):
         raise ValueError("a movie needs at least one frame. Use more steps.")
     shown = np.linspace(0, len(frames) - 1, min(len(frames), _FRAMES)).round().astype(int)
-    small = np.stack([_thin(frames[int(i)]) for i in shown])
+    small = np.stack([_thin(_inside(frames[int(i)], mask)) for i in shown])
     known = np.full_like(small, np.nan)
     for place, i in enumerate(shown):
         if truth is not None and i < len(truth):
-            known[place] = _thin(truth[int(i)])
-    axes = small.ndim - 2
-    coarse = Grid(small.shape[2:], grid.extent[:axes], grid.boundary[:axes])
+            known[place] = _thin(_inside(truth[int(i)], mask))
+    dims = small.ndim - 2
+    coarse = Grid(small.shape[2:], grid.extent[:dims], grid.boundary[:dims])
     moments = np.asarray(times)[shown]
-    scene = Scene(known, small, moments, coarse, tuple(fields), model="prediction")
+    scene = Scene(
+        known,
+        small,
+        moments,
+        coarse,
+        tuple(fields),
+        model="prediction",
+        axis_names=tuple(axes)[:dims],
+    )
     return write_movie(scene, path, fps)
+
+
+def _inside(frame: Any, mask: Any) -> Any:
+    """Fields (c, *space), NaN where the mask is zero."""
+    return frame if mask is None else np.where(np.asarray(mask) > 0, np.asarray(frame), np.nan)
 
 
 def _thin(frame: Any) -> np.ndarray:

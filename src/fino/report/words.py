@@ -134,7 +134,9 @@ def describe_trust(scores: Scores, has_data: bool = True) -> list[str]:
     lines, found = [], scores.trust
     if "coverage" in found:
         pairs = zip(found["coverage"]["levels"], found["coverage"]["held"], strict=True)
-        held = ", ".join(f"{100 * share:.1f} % by the {100 * level:.0f} % band" for level, share in pairs)
+        held = ", ".join(
+            f"{100 * share:.1f} % by the {100 * level:.0f} % band" for level, share in pairs
+        )
         lines.append(f"Of the true values on the test part, the calibrated bands held {held}.")
     if "guards" in found:
         guards = found["guards"]
@@ -275,8 +277,8 @@ def describe_verdict(scores: Scores) -> str:
     unsure = {b: v["certainty"] for b, v in beaten.items() if v.get("certainty", 1.0) < _SURE}
     narrow = ", ".join(f"{b} in {100 * share:.0f} %" for b, share in unsure.items())
     return (
-        f"{name} beats every baseline: nRMSE {own:.3g}, {_times(ratio)} times below the best of them, "
-        f"{best} ({least:.3g})."
+        f"{name} beats every baseline: nRMSE {own:.3g}, {_times(ratio)} times below the best of "
+        f"them, {best} ({least:.3g})."
         + (f" Not surely: it beats {narrow} of the draws of test samples." if unsure else "")
     )
 
