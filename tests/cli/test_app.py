@@ -24,6 +24,14 @@ def test_every_verb_leads_to_a_function_and_says_what_it_does(home, what):
         (["list", "--jsn"], "fino: Unknown option: --jsn. Did you mean --json?\n"),
         (["generate", "advection", "--samples", "many"], None),
         (
+            ["generate", "advection"],
+            "fino: `fino generate` needs --samples. See `fino generate --help`.\n",
+        ),
+        (
+            ["train", "--data", "u.npy", "--minutes"],
+            "fino: --minutes needs a value. See `fino train --help`.\n",
+        ),
+        (
             ["train", "mine.h5"],
             "fino: 'mine.h5' stands without an option. See `fino train --help`.\n",
         ),
@@ -44,7 +52,14 @@ def test_a_mistake_is_answered_with_one_line(words, message):
         assert done.stderr == message
 
 
-def test_help_lists_the_verbs():
-    done = subprocess.run([sys.executable, "-m", "fino", "--help"], capture_output=True, text=True)
-    assert done.returncode == 0
+@pytest.mark.parametrize("words", [["--help"], []], ids=["--help", "nothing"])
+def test_help_lists_the_verbs(words):
+    done = subprocess.run([sys.executable, "-m", "fino", *words], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
     assert all(verb in done.stdout for verb in app.VERBS)
+
+
+def test_help_leaves_out_defaults_that_say_nothing():
+    words = [sys.executable, "-m", "fino", "run", "--help"]
+    shown = subprocess.run(words, capture_output=True, text=True).stdout
+    assert "--set" in shown and "default: ()" not in shown and "default: False" not in shown

@@ -19,6 +19,7 @@ from scipy.io import netcdf_file, savemat
 
 import fino
 from fino.cli.app import app
+from fino.data.frames import find_axis
 from fino.data.store import save
 
 netCDF4 = pytest.importorskip("netCDF4")
@@ -194,11 +195,30 @@ def test_a_file_of_xarray_opens_with_its_own_names_and_dates(tmp_path):
     data = fino.open(cube, **told)
     assert data.dt == 6.0 and np.array_equal(data.read([2])[0, :, 0], U[2])
     assert data.card.known == ("depth",) and data.card.signals == ("wind",)
+    assert data.card.axes == ("lon",) and data.card.units == ()
     cube.to_netcdf(tmp_path / "a.nc")
     again = fino.open(tmp_path / "a.nc", **told)
     assert again.hash == data.hash and again.card.signals == ("wind",)
     cube.to_zarr(tmp_path / "a.zarr", consolidated=False)
     assert fino.open(tmp_path / "a.zarr", **told).hash == data.hash
+
+
+def test_names_of_axes_and_units_are_kept(tmp_path):
+    places = {"lat": np.linspace(40, 45, 6), "lon": np.linspace(0, 7, 8), "time": np.arange(5.0)}
+    values = np.random.default_rng(0).normal(size=(3, 5, 6, 8))
+    maps = xarray.Dataset({"sst": (("member", *("time", "lat", "lon")), values)}, coords=places)
+    maps["sst"].attrs["units"] = "degC"
+    maps.to_netcdf(tmp_path / "sst.nc")
+    data = fino.open(tmp_path / "sst.nc", boundary="neumann")
+    assert data.card.axes == ("lat", "lon") and data.card.units == ("degC",)
+    assert data.card.facts()["grid"].startswith("lat: 6 points on [39.5, 45.5], neumann; lon: 8")
+    fino.save(data, tmp_path / "sst.h5")
+    assert fino.open(tmp_path / "sst.h5").card.axes == ("lat", "lon")
+    np.save(tmp_path / "u.npy", values)
+    told = {"axes": "sample time y x", "dt": 1, "extent": (0, 1), "boundary": "periodic"}
+    assert fino.open(tmp_path / "u.npy", **told).card.axes == ("y", "x")
+    (low, _), _, _ = find_axis((0.5 + np.arange(8)) / 8 - 1e-12, 8)
+    assert str(low) == "0.0"  # and not -0.0
 
 
 def test_names_give_arrays_their_roles(tmp_path):
@@ -365,8 +385,15 @@ def test_all_that_a_file_does_not_say_is_asked_for_in_one_line(tmp_path):
     assert str(error.value) == (
         f"{tmp_path}/u.npy cannot be opened: it does not say the time between two frames, the "
         "edges of the domain and what lies beyond them. Add --dt 0.01 --extent 0:1 --boundary "
-        "periodic with your own values (the same words are keywords in Python)."
+        "periodic with your own values (the same words are keywords in Python; a boundary is "
+        "periodic, dirichlet, neumann or reflect, or one for each axis)."
     )
+    np.save(tmp_path / "other.npy", U[:3])
+    told = {"dt": 0.1, "boundary": "periodic"}
+    with h5py.File(tmp_path / "own.h5", "w") as file:
+        file["u"], file["x"] = U, X
+    with pytest.raises(ValueError, match=r"the test part, .*other\.npy: it does not say the edges"):
+        fino.open(tmp_path / "own.h5", array="u", test_data=str(tmp_path / "other.npy"), **told)
 
 
 #: what is wrong with the numbers → (the array, the line that answers)

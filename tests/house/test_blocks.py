@@ -116,7 +116,7 @@ def stand_in(name):
         _netcdf(name, u)
     elif name == "burgers_lowres.pt":
         torch.save({"output": torch.from_numpy(u).float()}, name)
-    elif name in ("darcy_train_16.pt", "darcy_test_16.pt"):
+    elif name in ("darcy_train_16.pt", "darcy_test_16.pt", "darcy_test_32.pt"):
         rock = torch.rand(20, 16, 16, generator=torch.Generator().manual_seed(0))
         torch.save({"x": rock, "y": rock.cumsum(1)}, name)
     elif name == "start.npy":
@@ -162,7 +162,7 @@ def _netcdf(name, u):
 
 STAND_INS = (
     *("mine.npy", "test.npy", "mine.npz", "mine.mat", "test.mat", "mine.nc", "start.npy"),
-    *("burgers_lowres.pt", "darcy_train_16.pt", "darcy_test_16.pt"),
+    *("burgers_lowres.pt", "darcy_train_16.pt", "darcy_test_16.pt", "darcy_test_32.pt"),
     *("my-images", "radar-knmi", "data/swe.h5", "runs/swe", "runs/mine"),
 )
 #: What Python blocks use that the page has explained in words.

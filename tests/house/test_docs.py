@@ -59,3 +59,8 @@ def test_every_test_that_robustness_names_exists():
     tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     assert len(named) > 50
     assert not {name for name in named if f"def {name}(" not in tests}
+
+
+def test_every_name_of_the_front_door_is_on_the_reference_page():
+    page = (ROOT / "docs" / "reference.md").read_text()
+    assert not [name for name in fino.__all__ if name[0] != "_" and f"fino.{name}" not in page]

@@ -43,7 +43,7 @@ def test_the_verb_says_what_it_will_do_and_writes_it(
         why=True,
     )
     said = capsys.readouterr().out
-    assert said.startswith("4 steps of 1 fields on 96 × 64 cells.")
+    assert said.startswith("4 steps of 1 field on 96 × 64 cells.")
     assert "with a halo of 10 × 10." in said
     model = fino.load(place / "model")
     whole = fino.rollout(model, torch.from_numpy(np.load(start)), 4)

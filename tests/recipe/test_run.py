@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 
 import h5py
 import little_runs
@@ -365,6 +366,27 @@ def test_your_own_file_is_run_the_same_way(finished, tmp_path, capsys, monkeypat
     assert json.loads(capsys.readouterr().out)["skipped"] == told["done"]
 
 
+def test_a_single_long_trajectory_is_refused_before_training(tmp_path, monkeypatch, capsys):
+    np.save(tmp_path / "u.npy", np.random.default_rng(0).normal(size=(1, 40, 1, 16)))
+    told = [
+        "--dt",
+        "0.1",
+        "--extent",
+        "0:1",
+        "--boundary",
+        "periodic",
+        "--out",
+        str(tmp_path / "r"),
+    ]
+    words = ["run", "--data", str(tmp_path / "u.npy"), "--axes", "sample time channel x", *told]
+    for more in ([], ["--dry-run"]):
+        with pytest.raises(ValueError, match=r"leaves no test part to score: cut .* --window 16"):
+            app([*words, *more], exit_on_error=False, result_action="return_value")
+    assert not (tmp_path / "r" / "fino").exists()
+    app([*words, "--window", "16", "--dry-run"], result_action="return_value")
+    assert "Data: 25 samples" in capsys.readouterr().out  # the plan says how the file is understood
+
+
 # The whole front door is tested, which reads sys.argv; cyclopts suspects a mistake.
 @pytest.mark.filterwarnings("ignore:Cyclopts application invoked")
 @pytest.mark.parametrize(
@@ -373,6 +395,7 @@ def test_your_own_file_is_run_the_same_way(finished, tmp_path, capsys, monkeypat
         ([], "Which recipe?"),
         (["quickstat"], "Unknown recipe 'quickstat'. Did you mean 'quickstart'?"),
         (["--data", "no.h5"], "There is no data file no.h5."),
+        (["--data", f"{Path(__file__).parent}/tst_run.py"], "Did you mean 'test_run.py'?"),
         (["quickstart", "--set", "data.smples=3"], "Did you mean 'samples'?"),
     ],
 )

@@ -1,5 +1,7 @@
 """Figures: drawn for lines, planes, volumes and steady fields, the same bytes every time."""
 
+import base64
+import io
 import shutil
 import subprocess
 
@@ -70,6 +72,32 @@ def test_north_is_up_on_a_sphere():
     assert world.tallness == 0.5
     flat = scene((3, 4))
     np.testing.assert_array_equal(flat.picture(field[0, 0])[-1], [0, 4, 8])
+
+
+def test_axes_are_drawn_as_the_file_names_them():
+    """Where the axes are (latitude, longitude) or (y, x), the first one goes upwards."""
+    grid = Grid((3, 4), ((50.0, 53.0), (0.0, 8.0)), "neumann")
+    field = np.arange(12.0).reshape(1, 1, 3, 4)
+    sea = Scene(field, field, [0.0], grid, ("sst",), axis_names=("latitude", "longitude"))
+    np.testing.assert_array_equal(sea.picture(field[0, 0])[-1], [0, 1, 2, 3])
+    assert sea.axes == (("longitude", 0.0, 8.0), ("latitude", 50.0, 53.0))
+    assert sea.place == "latitude ∈ [50, 53], longitude ∈ [0, 8]" and sea.tallness == 0.5
+    images = [axes.images[0] for axes in draw_fields(sea, count=1).axes if axes.images]
+    assert images[0].get_extent() == [0, 8, 50, 53]
+    turned = Scene(field, field, [0.0], grid, ("sst",), axis_names=("x", "y"))
+    assert turned.axes == (("x", 50.0, 53.0), ("y", 0.0, 8.0))
+
+
+def test_cells_outside_of_a_mask_are_blank():
+    """Transparent in the player and NaN in a movie of a rollout, not the colour of a value."""
+    values = np.arange(12.0).reshape(1, 1, 3, 4)
+    values[..., 1, 2] = np.nan
+    grid = Grid((3, 4), ((0.0, 1.0), (0.0, 1.0)), "neumann")
+    content = player_content(Scene(values, values, [0.0], grid, ("u",), is_masked=True))
+    strip = content["facts"]["fields"][0]["strips"]["truth"].partition(",")[2]
+    with Image.open(io.BytesIO(base64.b64decode(strip))) as image:
+        alpha = np.asarray(image.convert("RGBA"))[..., 3]
+    assert (alpha == 0).sum() == 1 and alpha[1, 1] == 0
 
 
 def test_errors_grow_on_a_logarithmic_axis():

@@ -14,7 +14,13 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import (
+    App,
+    CycloptsError,
+    MissingArgumentError,
+    Parameter,
+    UnusedCliTokensError,
+)
 
 import fino
 from fino.cli.console import printable
@@ -47,11 +53,17 @@ VERBS: dict[str, tuple[str, str]] = {
 #: Verbs of earlier versions that are run from a clone now.
 _MOVED = ("bench", "gallery", "keep", "results", "ship")
 
+
+def _shown(default: Any) -> str | None:
+    """A default as `--help` shows it; an empty one, or a flag that is off, says nothing."""
+    return None if default in ((), "", False) else str(default)
+
+
 app = App(
     name="fino",
     help="Learned PDE solvers that are strictly local and say how far they see.",
     version=fino.__version__,
-    default_parameter=Parameter(negative=""),
+    default_parameter=Parameter(negative="", show_default=_shown),
 )
 for _verb, (_home, _help) in VERBS.items():
     app.command(_home, name=_verb, help=_help)
@@ -79,6 +91,8 @@ def run_app(app: App, name: str, verbs: list[str]) -> None:
     except UnusedCliTokensError as error:
         words, verb = " ".join(error.unused_tokens or ()), sys.argv[1]
         _end(name, f"{words!r} stands without an option. See `{name} {verb} --help`.", 2)
+    except MissingArgumentError as error:
+        _end(name, _missing(name, error), 2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on, as in `fino list | head`
         sys.exit(141)
@@ -97,6 +111,15 @@ def run_app(app: App, name: str, verbs: list[str]) -> None:
         kind = type(error).__name__
         hint = "This is a mistake in fino: please report it with what FINO_TRACEBACK=1 shows"
         _end(name, f"{hint}. {kind}: {error}", 1)
+
+
+def _missing(name: str, error: MissingArgumentError) -> str:
+    """Which option has to be given, or has been given without its value."""
+    verb, option = sys.argv[1], error.argument.name if error.argument else "an argument"
+    option = option if option.startswith("-") else option.upper()
+    if option in sys.argv:
+        return f"{option} needs a value. See `{name} {verb} --help`."
+    return f"`{name} {verb}` needs {option}. See `{name} {verb} --help`."
 
 
 #: What to do after an interruption, by verb.
@@ -173,7 +196,7 @@ def _check_verb(words: list[str], known: list[str]) -> None:
 def _check_settings(words: list[str]) -> None:
     """Answer the older form --model.width 48 with the one that there is, --set model.width=48."""
     instead = []
-    for word, following in zip(words, [*words[1:], "--"], strict=True):
+    for word, following in zip(words, [*words[1:], "--"], strict=False):
         found = re.fullmatch(r"--((?:data|model|train)\.[^=]+)(?:=(.*))?", word)
         if found:
             text = found[2] or ("VALUE" if following.startswith("--") else following)

@@ -96,7 +96,10 @@ def tell_data(data: Dataset, parts: bool = True) -> None:
 
     facts = data.card.facts()
     known = [facts[name] for name in ("fields", "grid", "time") if facts.get(name)]
-    say(f"  Data: {len(data)} samples of {'; '.join(map(str, known))}")
+    if (mask := data.conditions.mask) is not None:
+        known.append(f"{(~mask[0].astype(bool)).sum()} cells left out as NaN or by the mask")
+    samples = "1 sample" if len(data) == 1 else f"{len(data)} samples"
+    say(f"  Data: {samples} of {'; '.join(map(str, known))}")
     for guess in data.card.guesses:
         say(f"  Guessed: {guess}")
     if parts:

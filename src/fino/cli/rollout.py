@@ -110,7 +110,8 @@ def rollout(
         return
     frames = done.frames if interval is None else done.frames.frames
     size = tuple(frames.shape)
-    _write_movie(frames, movie, model, start, cut["region"], every)
+    axes = () if source is None else source.card.axes
+    _write_movie(frames, movie, model, start, cut["region"], every, axes)
     halo = {"halo_share": done.halo_share} if done.block else {}
     checked = None
     if check is not None:
@@ -145,7 +146,13 @@ def _check(
 
 
 def _write_movie(
-    frames: Any, movie: Path | None, model: Any, start: Any, region: Any, every: int
+    frames: Any,
+    movie: Path | None,
+    model: Any,
+    start: Any,
+    region: Any,
+    every: int,
+    axes: tuple[str, ...] = (),
 ) -> None:
     """The frames, or those of the first of a batch, as a GIF; none of a rollout without frames.
 
@@ -160,6 +167,7 @@ def _write_movie(
     frames = frames if frames.ndim == dims + 2 else frames[0]
     truth: Any = start.future[every - 1 :: every] if isinstance(start, Sample) else None
     grid = model.grid.with_points(frames.shape[2:])
+    mask = start.given.mask[0] if truth is not None and start.given.mask is not None else None
     if region is not None:
         places = zip(grid.extent, region, grid.spacing, strict=True)
         extent = tuple((low + a * size, low + b * size) for (low, _), (a, b), size in places)
@@ -167,8 +175,10 @@ def _write_movie(
         crosses = any(a < 0 or b > n for (a, b), n in zip(region, model.grid.points, strict=True))
         cut = None if truth is None or crosses else tuple(slice(*ends) for ends in region)
         truth = None if cut is None else truth[(..., *cut)]
+        mask = None if cut is None or mask is None else mask[(..., *cut)]
     times = [model.settings.dt * every * (frame + 1) for frame in range(len(frames))]
-    write_rollout_movie(frames, movie, grid, times, model.settings.fields, truth)
+    fields = model.settings.fields
+    write_rollout_movie(frames, movie, grid, times, fields, truth, mask=mask, axes=axes)
 
 
 def _plan(
@@ -183,7 +193,7 @@ def _plan(
     from fino.inference.tiles import BATCH_CELLS, LARGER_WINDOW, choose_plan
 
     samples, _, channels, *points = open_store(start, model.grid)[0].shape
-    said = [f"{steps} steps of {channels} fields on {times(points)} cells."]
+    said = [f"{steps} steps of {channels} field{'s' * (channels != 1)} on {times(points)} cells."]
     more = f"{LARGER_WINDOW - 1:.1%} larger than one step does"
     rule = f"a halo: as many as make what is read at most {more}."
     if ranks > 1:

@@ -14,6 +14,7 @@ from fino.cli.console import progress, say, say_json, show_table, table
 from fino.cli.data import SplitOptions, data_table, tell_data
 
 if TYPE_CHECKING:
+    from fino.data.dataset import Dataset
     from fino.recipe.run import Experiment, Outcome
     from fino.recipe.steps import Step
 
@@ -81,6 +82,7 @@ def run(
 def _tell_plan(experiment: Experiment, json: bool) -> None:
     steps, left = experiment.preview()
     recipe = experiment.recipe
+    data = _own_data(experiment)
     if json:
         planned = [
             {"step": s.key, "state": state, "skip": state == "done", "seconds": round(seconds, 1)}
@@ -89,6 +91,8 @@ def _tell_plan(experiment: Experiment, json: bool) -> None:
         answer = {"recipe": recipe.name, "out": experiment.folder, "steps": planned}
         say_json({**answer, "seconds": round(left, 1)})
         return
+    if data is not None:
+        tell_data(data)
     rows = [
         [s.title, _PLANNED[state], "–" if state == "done" else _about(seconds)]
         for s, state, seconds in steps
@@ -97,17 +101,33 @@ def _tell_plan(experiment: Experiment, json: bool) -> None:
     say(f"{_in_all(left)}, into {experiment.folder}. Nothing was done now.")
 
 
-def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
+def _own_data(experiment: Experiment) -> Dataset | None:
+    """The user's own file, which has to have something to score; None where data are generated."""
     from fino.recipe.data import open_data
+
+    choice = experiment.cases[0].data
+    if choice.file is None:
+        return None
+    data = open_data(choice, Path(choice.file), experiment.ledger.files)
+    if not len(data.test):
+        cut = "" if data.steady else "cut a long trajectory in time with --window 16, or "
+        raise ValueError(
+            f"{choice.file} holds one trajectory, which leaves no test part to score: {cut}name "
+            "a file for the test with --test-data FILE."
+        )
+    return data
+
+
+def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
     from fino.recipe.run import carry_out, find_obstacles
     from fino.report.words import duration
 
+    data = _own_data(experiment)
     if not json:
         steps, left = experiment.preview()
         say(bold=experiment.recipe.title or experiment.recipe.name)
-        choice = experiment.cases[0].data
-        if choice.file is not None:
-            tell_data(open_data(choice, Path(choice.file), experiment.ledger.files))
+        if data is not None:
+            tell_data(data)
         for step, state, seconds in steps:
             words = "done before" if state == "done" else _about(seconds)
             if find_obstacles(step, state):
@@ -163,7 +183,11 @@ def _tell_results(experiment: Experiment, outcomes: list[Outcome], json: bool) -
     lines = [f"fino inspect {runs[0]}"]
     lines += [f"fino compare {experiment.folder}/*/scores.json"] if len(runs) > 1 else []
     say(f"\nOpen {experiment.pages[0]} in a browser. Then:")
-    for line in [*lines, "fino list recipes", "fino run --data YOUR-FILE.h5"]:
+    if experiment.cases[0].data.file is None:
+        lines += ["fino list recipes", "fino run --data YOUR-FILE.nc"]
+    else:
+        lines += [f"fino rollout {runs[0]} --movie rollout.gif"]
+    for line in lines:
         say(f"  {line}")
 
 

@@ -25,6 +25,7 @@ from fino.data.frames import (
     Frames,
     GuardedFrames,
     View,
+    as_text,
     find_axis,
     find_clock,
 )
@@ -116,6 +117,9 @@ def arrange(
         "name": facts.get("name", place),
         "fields": read_names(fields) or _labels(views, answers),
     }
+    named_axes = words if len(words) == len(letters[first]) else variables[first].dims
+    facts["axes"] = _name_axes(named_axes, letters[first])
+    facts["units"] = _find_units(variables, views, answers)
     facts["guesses"] = tuple(guesses)
     found = _find_beside(variables, beside, letters[first], frames.shape[0])
     if asked:
@@ -373,9 +377,12 @@ def _find_grid(
             filter(None, (", ".join(ask[k][0] for k in missing[:-1]), ask[missing[-1]][0]))
         )
         what = "what lies beyond the edges of the domain" if missing == ["boundary"] else what
+        sides = ""
+        if "boundary" in missing:
+            sides = "; a boundary is periodic, dirichlet, neumann or reflect, or one for each axis"
         raise ValueError(
             f"it does not say {what}. Add {' '.join(ask[k][1] for k in missing)} with your own "
-            f"values (the same words are keywords in Python)."
+            f"values (the same words are keywords in Python{sides})."
         )
     if steady:
         found["dt"] = None
@@ -391,6 +398,25 @@ def _labels(views: Mapping[str, View], names: Sequence[str]) -> tuple[str, ...]:
         count = views[name].size("c")
         labels += [label] if count == 1 else [f"{label}{i}" for i in range(count)]
     return tuple(labels)
+
+
+def _name_axes(words: Sequence[str], letters: Sequence[str | int]) -> tuple[str, ...]:
+    """What the axes of space are called, where the file or the user has names for them."""
+    if not words or any("dim_" in word for word in words):
+        return ()
+    pairs = zip(words, letters, strict=True)
+    return tuple(w.rsplit("/")[-1] for w, a in pairs if isinstance(a, str) and a in "xyz")
+
+
+def _find_units(
+    variables: Variables, views: Mapping[str, View], names: Sequence[str]
+) -> tuple[str, ...]:
+    """The unit of each channel, if the file has one for every field."""
+    found = [as_text(variables[name].attributes.get("units", "")).strip() for name in names]
+    if not all(found):
+        return ()
+    pairs = zip(names, found, strict=True)
+    return tuple(unit for name, unit in pairs for _ in range(views[name].size("c")))
 
 
 def _find_beside(

@@ -63,6 +63,8 @@ class Card(Settings):
     inputs: tuple[str, ...] = ()
     """Steady data: a name for each channel of the input frame, at most as many as fields; the
     input's further channels are zero.  Inputs that have no room there are known fields."""
+    axes: tuple[str, ...] = ()
+    """What the axes of space are called, such as ("latitude", "longitude"); () for x, y, z."""
     points: tuple[int, ...]
     """Cells along each axis of space."""
     extent: tuple[tuple[float, float], ...]
@@ -301,17 +303,20 @@ class Card(Settings):
 
     def facts(self) -> dict[str, str]:
         """What is known about the data, line by line, for people."""
+        names = [f"{name}: " for name in self.axes] or [""] * len(self.points)
         axes = [
-            f"{n} points on [{lo:g}, {hi:g}], {boundary}"
-            for n, (lo, hi), boundary in zip(self.points, self.extent, self.boundary, strict=True)
+            f"{name}{n} points on [{lo:g}, {hi:g}], {boundary}"
+            for name, n, (lo, hi), boundary in zip(
+                names, self.points, self.extent, self.boundary, strict=True
+            )
         ]
         units = self.units or ("",) * len(self.fields)
         fields = [f + (f" ({u})" if u else "") for f, u in zip(self.fields, units, strict=True)]
-        names = ", ".join(fields)
+        shown = ", ".join(fields)
         if self.steady:
-            names = f"{', '.join(self.inputs) or 'input'} → {names}"
+            shown = f"{', '.join(self.inputs) or 'input'} → {shown}"
         rows = {
-            "fields": names,
+            "fields": shown,
             "samples": f"{self.samples}",
             "grid": "; ".join(axes),
             "time": "steady"

@@ -333,7 +333,8 @@ def find_axis(line: np.ndarray | None, points: int) -> tuple[tuple[float, float]
     offset = 0.0 if line[0] == 0.0 else 0.5
     low = float(line[0]) - offset * spacing
     digits = 6 + ceil(-log10(abs(spacing) * points))
-    extent = (round(low, digits), round(low + spacing * points, digits))
+    # 0.0 is added because an edge that is rounded to −0.0 would be shown as -0.
+    extent = (round(low, digits) + 0.0, round(low + spacing * points, digits) + 0.0)
     return extent, offset, bool(np.allclose(np.diff(line), spacing, rtol=1e-2))
 
 

@@ -137,7 +137,13 @@ def open(path: Any, *, usual: Mapping[str, Any] | None = None, **options: Any) -
         else:
             data = _open_files(places, read)
         if "test_data" in given:
-            data = _with_test_part(data, _open_files(_places(given["test_data"]) or [], read))
+            try:
+                test = _open_files(_places(given["test_data"]) or [], read)
+            except Exception as error:
+                raise ValueError(
+                    f"the test part, {given['test_data']}: {explain(error)}"
+                ) from error
+            data = _with_test_part(data, test)
         data = _cut(data, given)
     except FileNotFoundError:
         raise

@@ -21,6 +21,7 @@ from fino.data.split import Split
 from fino.data.store import save
 from fino.durable import write_json
 from fino.recipe.recipe import DataChoice
+from fino.settings import did_you_mean
 
 __all__ = ["Files", "describe_source", "make_data", "open_data"]
 
@@ -177,5 +178,8 @@ def _list_files(choice: DataChoice) -> list[Path]:
 def _existing(place: str | Path) -> Path:
     path = Path(place)
     if not path.exists():
-        raise FileNotFoundError(f"There is no data file {path}.")
+        beside = [p.name for p in path.parent.glob("[!.]*")] if path.parent.is_dir() else []
+        near = did_you_mean(path.name, beside) if beside else ""
+        hint = f" {near}" if near.startswith("Did") else ""
+        raise FileNotFoundError(f"There is no data file {path}.{hint}")
     return path

@@ -151,10 +151,14 @@ def write_rollout_movie(
     fields: Sequence[str],
     truth: Any = None,
     fps: int = 12,
+    *,
+    mask: Any = None,
+    axes: Sequence[str] = (),
 ) -> Path:
     """Write frames (t, c, *space), an array or a tensor, as a GIF, beside the truth if it is known.
 
-    The truth may end before the prediction does: then its picture is empty from there on.
+    The truth may end before the prediction does: then its picture is empty from there on.  Cells
+    where the mask (1, *space) is zero are left blank; `axes` are the names of the axes of space.
     """
     path = Path(path)
     if path.suffix != ".gif":
@@ -162,16 +166,29 @@ def write_rollout_movie(
     if not len(frames):
         raise ValueError("a movie needs at least one frame. Use more steps.")
     shown = np.linspace(0, len(frames) - 1, min(len(frames), _FRAMES)).round().astype(int)
-    small = np.stack([_thin(frames[int(i)]) for i in shown])
+    small = np.stack([_thin(_inside(frames[int(i)], mask)) for i in shown])
     known = np.full_like(small, np.nan)
     for place, i in enumerate(shown):
         if truth is not None and i < len(truth):
-            known[place] = _thin(truth[int(i)])
-    axes = small.ndim - 2
-    coarse = Grid(small.shape[2:], grid.extent[:axes], grid.boundary[:axes])
+            known[place] = _thin(_inside(truth[int(i)], mask))
+    dims = small.ndim - 2
+    coarse = Grid(small.shape[2:], grid.extent[:dims], grid.boundary[:dims])
     moments = np.asarray(times)[shown]
-    scene = Scene(known, small, moments, coarse, tuple(fields), model="prediction")
+    scene = Scene(
+        known,
+        small,
+        moments,
+        coarse,
+        tuple(fields),
+        model="prediction",
+        axis_names=tuple(axes)[:dims],
+    )
     return write_movie(scene, path, fps)
+
+
+def _inside(frame: Any, mask: Any) -> Any:
+    """Fields (c, *space), NaN where the mask is zero."""
+    return frame if mask is None else np.where(np.asarray(mask) > 0, np.asarray(frame), np.nan)
 
 
 def _thin(frame: Any) -> np.ndarray:
@@ -236,12 +253,16 @@ def gradient(name: str) -> str:
 def _strip(pictures: list[np.ndarray], colors: dict[str, Any]) -> str:
     """Tiles side by side as a PNG with the map's own palette, as a data address."""
     low, high = colors["vmin"], colors["vmax"]
-    values = np.nan_to_num(np.concatenate(pictures, axis=1), nan=high, posinf=high, neginf=low)
-    index = np.clip((values - low) / (high - low) * 255, 0, 255).round().astype(np.uint8)
+    values = np.concatenate(pictures, axis=1)
+    blank = np.isnan(values)
+    values = np.nan_to_num(values, nan=high, posinf=high, neginf=low)
+    # The last of the 256 colours is left for cells without a value, which the page shines through.
+    index = np.clip((values - low) / (high - low) * 254, 0, 254).round().astype(np.uint8)
+    index[blank] = 255
     image = Image.fromarray(index)
-    image.putpalette(_colors(colors["cmap"], 256).astype(int).ravel().tolist())
+    image.putpalette([*_colors(colors["cmap"], 255).astype(int).ravel().tolist(), 0, 0, 0])
     buffer = io.BytesIO()
-    image.save(buffer, format="PNG", optimize=True)
+    image.save(buffer, format="PNG", optimize=True, transparency=255)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 

@@ -129,6 +129,7 @@ def scene_of(run: Run, sample: int = 0) -> Scene:
         sample=sample,
         parameters=dict(zip(data.card.varying, theta, strict=True)),
         is_masked=given.mask is not None,
+        axis_names=data.card.axes,
     )
 
 
@@ -298,6 +299,7 @@ def _html(
         title=f"{run.model_name} on {card.title or card.name}",
         scores=scores,
         best=tables.best_columns(scores),
+        order=words.baseline_order(scores),
         by_field=tables.field_table(scores),
         verdict=f"{describe_verdict(scores)} {describe_few_tested(scores)}".strip(),
         worth=words.describe_worth(scores),

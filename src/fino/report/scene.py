@@ -30,6 +30,11 @@ class Panel(NamedTuple):
     label: str
 
 
+def _goes_across(name: str) -> bool:
+    """Whether an axis of that name is drawn from left to right: x, xc, lon, longitude, …"""
+    return name.lower().startswith(("x", "lon"))
+
+
 @dataclass(frozen=True)
 class Scene:
     """Truth and prediction (t, c, *space) as numpy arrays.
@@ -52,6 +57,7 @@ class Scene:
     sample: int = 0
     parameters: dict[str, float] = field(default_factory=dict)
     is_masked: bool = False
+    axis_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("truth", "prediction", "given"):
@@ -84,34 +90,47 @@ class Scene:
         return f"{name} ({unit})" if unit not in ("", "1") else name
 
     def picture(self, values: np.ndarray) -> np.ndarray:
-        """A plane (x, y) as rows of pixels from the top: y upwards, or north."""
-        if self.sphere:
+        """A plane as rows of pixels from the top: y upwards, or north."""
+        if self.is_rows_first:
             south, north = self.grid.extent[0]
             return values[::-1] if south < north else values
         return values.T[::-1]
 
     @property
+    def is_rows_first(self) -> bool:
+        """Whether the first axis goes upwards: on a sphere, and where the names are (y, x)."""
+        first, last = (self.names[0], self.names[-1])
+        named = _goes_across(last) and not _goes_across(first)
+        return self.sphere or (self.dims == 2 and bool(self.axis_names) and named)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the axes of space are called."""
+        usual = ("latitude", "longitude") if self.sphere else ("x", "y", "z")[: self.dims]
+        return tuple(short(name, 24) for name in self.axis_names or usual)
+
+    @property
     def tallness(self) -> float:
         """Height over width of a picture, within reason."""
         size = [abs(high - low) for low, high in self.grid.extent[:2]]
-        ratio = size[0] / size[1] if self.sphere else size[1] / size[0]
+        ratio = size[0] / size[1] if self.is_rows_first else size[1] / size[0]
         return float(np.clip(ratio, 0.5, 1.5))
 
     @property
     def place(self) -> str:
         """The domain in words: x ∈ [0, 1]."""
-        names = ("latitude", "longitude") if self.sphere else ("x", "y", "z")
         return ", ".join(
             f"{name} ∈ [{low:g}, {high:g}]"
-            for name, (low, high) in zip(names, self.grid.extent, strict=False)
+            for name, (low, high) in zip(self.names, self.grid.extent, strict=False)
         )
 
     @property
     def axes(self) -> tuple[tuple[str, float, float], tuple[str, float, float]]:
         """What a picture shows across and upwards: (name, low end, high end) of both."""
         ends = [(min(extent), max(extent)) for extent in self.grid.extent[:2]]
-        (left, right), (low, high) = ends[::-1] if self.sphere else (ends[0], ends[-1])
-        across, up = ("longitude", "latitude") if self.sphere else ("x", "y")
+        names = self.names if self.dims > 1 else (self.names[0], "")
+        pairs = list(zip(names[:2], (ends[0], ends[-1]), strict=True))
+        (across, (left, right)), (up, (low, high)) = pairs[::-1] if self.is_rows_first else pairs
         return (across, left, right), (up, low, high)
 
     @property
@@ -325,7 +344,7 @@ def draw_line_rows(
     for channel, place in enumerate(axes):
         alone.append(place.plot(x, scene.prediction[0, channel], color=color_of(0), linewidth=1.4))
         _scale(scene, channel, place)
-    axes[-1].set_xlabel("x")
+    axes[-1].set_xlabel(scene.names[0])
     return alone
 
 
@@ -341,7 +360,7 @@ def _truth_and_error(
     below.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
     (error,) = below.plot(x, scene.error[frame, channel], color=color_of(1), linewidth=1.2)
     _scale(scene, channel, above)
-    below.set(ylim=(-worst, worst), ylabel="error", xlabel="x")
+    below.set(ylim=(-worst, worst), ylabel="error", xlabel=scene.names[0])
     return truth, guess, error
 
 
@@ -370,7 +389,7 @@ def draw_space_time(scene: Scene, channel: int = 0) -> Figure:
             look = {"origin": "lower", "extent": box, "aspect": "auto", **panel.colors}
             image = place.imshow(panel.values, **look)
             place.set_title(panel.name, loc="center")
-            place.set_xlabel("x")
+            place.set_xlabel(scene.names[0])
             if panel.name != "truth":
                 beside = [place] if panel.name == "error" else list(axes[:2])
                 _color_bar(figure, image, beside, panel.label, aspect=28)

@@ -93,7 +93,7 @@ def describe_plan(
 
 def describe_few(samples: int) -> str:
     """What fewer than twenty samples mean for the numbers; nothing if there are more."""
-    if samples >= _FEW:
+    if samples >= _FEW or samples < 2:
         return ""
     return (
         f"{samples} samples are few (fewer than {_FEW}): one or two of them are the test part, so "
@@ -134,11 +134,13 @@ def describe_trust(scores: Scores, has_data: bool = True) -> list[str]:
     lines, found = [], scores.trust
     if "coverage" in found:
         pairs = zip(found["coverage"]["levels"], found["coverage"]["held"], strict=True)
-        held = ", ".join(f"{100 * level:.0f} % bands {100 * share:.1f} %" for level, share in pairs)
-        lines.append(f"Share of the truth's cells that the bands held: {held}.")
+        held = ", ".join(
+            f"{100 * share:.1f} % by the {100 * level:.0f} % band" for level, share in pairs
+        )
+        lines.append(f"Of the true values on the test part, the calibrated bands held {held}.")
     if "guards" in found:
         guards = found["guards"]
-        words = f"{guards['alarms']} of {guards['samples']} rollouts left what training saw"
+        words = f"The guards warned of {guards['alarms']} of {guards['samples']} test rollouts"
         lines.append(f"{words}. {guards['worst']}".strip() if guards["worst"] else f"{words}.")
     if not found and has_data:
         lines.append("No bands and guards: this model was not calibrated (`fino calibrate`).")
@@ -275,8 +277,8 @@ def describe_verdict(scores: Scores) -> str:
     unsure = {b: v["certainty"] for b, v in beaten.items() if v.get("certainty", 1.0) < _SURE}
     narrow = ", ".join(f"{b} in {100 * share:.0f} %" for b, share in unsure.items())
     return (
-        f"{name} beats every baseline: nRMSE {own:.3g}, {ratio:.3g} times below the best of them, "
-        f"{best} ({least:.3g})."
+        f"{name} beats every baseline: nRMSE {own:.3g}, {_times(ratio)} times below the best of "
+        f"them, {best} ({least:.3g})."
         + (f" Not surely: it beats {narrow} of the draws of test samples." if unsure else "")
     )
 
@@ -320,6 +322,11 @@ def _by_value(scores: Scores) -> dict[str, float]:
     """Every baseline's value of the metric that decides, the best first."""
     found = {name: baseline["value"] for name, baseline in scores.verdict["baselines"].items()}
     return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def baseline_order(scores: Scores) -> list[str]:
+    """Every baseline's name, the best first; those that the verdict does not know come last."""
+    return list(dict.fromkeys([*_by_value(scores), *scores.baselines]))
 
 
 def baseline_table(scores: Scores) -> Cells:
@@ -371,8 +378,7 @@ def headline_tiles(scores: Scores) -> list[tuple[str, str, str]]:
     if least > 0 and 0 < own < math.inf:
         ratio = least / own
         side, ratio = ("below", ratio) if ratio >= 1 else ("above", 1 / ratio)
-        word = f"{ratio:.3g}×" if ratio < 1e4 else f"{ratio:.0e}×"
-        found.append((word, f"{side} the best baseline", best))
+        found.append((f"{_times(ratio)}×", f"{side} the best baseline", best))
     if "parameters" in cost:
         operations = f"{counted(cost['multiply_adds'])} multiply-adds a step"
         found.append((counted(cost["parameters"]), "parameters", operations))
@@ -380,6 +386,11 @@ def headline_tiles(scores: Scores) -> list[tuple[str, str, str]]:
     if spent := cost.get("training_cpu_seconds"):
         found.append((duration(spent), "of training", "processor time"))
     return found
+
+
+def _times(ratio: float) -> str:
+    """How many times, in digits that are read at once: 2.45, 2,920."""
+    return f"{ratio:,.0f}" if 1e3 <= ratio < 1e6 else f"{ratio:.3g}"
 
 
 def duration(seconds: float) -> str:

@@ -342,11 +342,14 @@ def rollout(run: Any, *arguments: Any, **options: Any) -> Any:
     return inference_rollout(found, *arguments, **options)
 
 
+_NO_RUN = "`fino train` makes a run; `fino list pretrained` names the models that are shipped."
+
+
 def _kind_of(folder: Path) -> str:
     """What lies there: a run, a bare model, or a shipped one."""
     if not folder.exists():
         near = did_you_mean(str(folder), list(PRETRAINED))
-        hint = near if near.startswith("Did") else "Train a run with `fino train`."
+        hint = near if near.startswith("Did") else _NO_RUN
         raise ValueError(f"There is no run, model or shipped model '{folder}'. {hint}")
     if (folder / shipped.CARD).is_file():
         return "shipped"
