@@ -38,6 +38,7 @@ from fino.model.emulator import Emulator
 from fino.model.rollout import frames
 from fino.shapes import Field
 from fino.streams import torch_stream
+from fino.trust.equation import Equation
 from fino.trust.guards import limit_by, rounded, see
 
 __all__ = ["LEVELS", "REACH", "Bands", "calibrate"]
@@ -193,15 +194,17 @@ def calibrate(
 ) -> dict[str, Any]:
     """What training saw, and bands from rollouts of the validation part: what `trust.json` holds.
 
+    With them goes the equation that the data were made with, as their card says.
+
     `long` are the same trajectories over a longer time, to calibrate bands further ahead.  Without
     a validation part there are no bands, and the limits of a start are those of the training part.
     """
-    seen = see(model, data)
+    seen, equation = see(model, data), Equation.of_card(data.card).facts
     part = (long or data).validation
     if not len(part):
         some = data.train.begin(range(min(len(data.train), _MOST)), model.history)[0]
         low, high = seen.bounds(0.0)
-        return {"seen": vars(limit_by(seen, model, some, low, high))}
+        return {"seen": vars(limit_by(seen, model, some, low, high)), "equation": equation}
     count = min(len(part), _MOST)
     starts = part.begin(range(count), model.history)[0]
     errors = _Errors(model, part, count)
@@ -210,7 +213,7 @@ def calibrate(
         if progress:
             progress(rows.stop / count)
     seen = limit_by(seen, model, starts, errors.low, errors.high)
-    return {"seen": vars(seen), "bands": vars(errors.bands())}
+    return {"seen": vars(seen), "bands": vars(errors.bands()), "equation": equation}
 
 
 def _chunks(part: Part, count: int) -> Iterator[range]:
