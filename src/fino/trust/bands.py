@@ -34,6 +34,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fino.data.dataset import Dataset, Part
+from fino.given import Given
 from fino.model.emulator import Emulator
 from fino.model.rollout import frames
 from fino.shapes import Field
@@ -52,6 +53,8 @@ _NEARBY = 3
 REACH = _NEARBY + 2
 #: Trajectories and lead times at the most, and values of one lead time that are sorted.
 _MOST, _LEADS, _VALUES = 128, 24, 2**16
+#: Training starts that are looked at, at the most.
+_STARTS = 512
 #: What the width of a band may follow.
 _ACTIVITIES = ("even", "curvature", "gradient")
 #: Places between the smallest and the largest error at which quantiles are looked for.
@@ -212,8 +215,16 @@ def calibrate(
         errors.add(rows)
         if progress:
             progress(rows.stop / count)
-    seen = limit_by(seen, model, starts, errors.low, errors.high)
+    learned = _starts(data.train, model.history)
+    seen = limit_by(seen, model, starts, errors.low, errors.high, learned)
     return {"seen": vars(seen), "bands": vars(errors.bands()), "equation": equation}
+
+
+def _starts(part: Part, history: int) -> Iterator[Given]:
+    """What rollouts of a part begin with, some trajectories at a time."""
+    task, count = part.data.task(history), min(len(part), _STARTS)
+    for rows in _chunks(part, count):
+        yield part.window(rows, task.start, task.shown - task.start, 0)[0]
 
 
 def _chunks(part: Part, count: int) -> Iterator[range]:
