@@ -22,15 +22,7 @@ of the prediction lies between
 
 As long as what validation says of the growth is within these bounds it is believed.  Where it is
 below them E² = D² − C², as if the errors of model and solver had nothing in common, and errors
-grow on from there.
-
-Where data are solved on their own cells and a frame is the whole state, the cost is spent
-otherwise: the solver takes one step from each of some frames of the rollout, the first of them the
-true start, and what the model misses there, its defect, is fitted by least squares as a function
-of the cells nearby.  The model is rolled out again with that put back at every step, and the
-distance of the two rollouts is the error: it grows as it grows in this very trajectory.
-
-Own data have no solver: there the last frames that are known are held out.
+grow on from there.  Own data have no solver: there the last frames that are known are held out.
 """
 
 from __future__ import annotations
@@ -51,7 +43,6 @@ from fino.evaluation.worth import Truth, find_truth
 from fino.given import Given
 from fino.grid import Grid
 from fino.inference.boxes import Box
-from fino.model.convolution import pad
 from fino.model.rollout import rollout
 from fino.streams import numpy_stream
 from fino.training.run import Run, find_run
@@ -77,8 +68,6 @@ _SURE = 0.2
 _RESOLVED = 0.25
 #: Cells along each axis of a coarse grid at the least.
 _FEWEST = 16
-#: Frames that defects are looked for at, at the least, and what the fit of them is damped by.
-_DEFECTS, _DAMPED = 3, 1e-6
 
 
 @dataclass(frozen=True)
@@ -90,8 +79,6 @@ class SpotCheck:
     found       the nRMSE of the domain at each of these steps, as the places have it
     estimate    the nRMSE of the whole rollout; None for a model without calibrated bands
     bounds      what it lies between by the coarse solution; None without one
-    defects     frames of the rollout that the solver took one step from; 0 where it went on from
-                the start
     places      the cells that were checked, a box each
     cover       the share of the domain that they are
     cost        cells · steps that were solved, as a share of the whole rollout's
@@ -110,7 +97,6 @@ class SpotCheck:
     seconds: float = 0.0
     points: tuple[int, ...] = ()
     bounds: tuple[float, float] | None = None
-    defects: int = 0
 
     def __str__(self) -> str:
         mean = sum(self.found) / len(self.found)
@@ -118,8 +104,6 @@ class SpotCheck:
         rest = "" if self.estimate is None else f", about {self.estimate:.3g} over all"
         if self.method == "hold-out":
             return f"Held out: nRMSE {mean:.3g} on the last {self.lead} known frames{rest}."
-        if self.defects:
-            ahead = f"one step ahead of the start and of {self.defects - 1} predicted frames"
         number = f"{len(self.places)} place{'s' if len(self.places) > 1 else ''}"
         where = f"in {number}, {self.cover:.0%} of the cells" if self.cover < 1 else "everywhere"
         spent = f"{self.cost:.1%} of a full solution, {self.seconds:.2g} s"
@@ -150,9 +134,6 @@ def spot_check(
     if truth is None:
         known = future[0, : len(predicted)].double()
         return _compare(run, predicted, known, [], 0.0, part.data.grid, "hold-out")
-    corrected = _correct(run, truth, given, predicted, share)
-    if corrected is not None:
-        return corrected.check(predicted)
     bands = Bands.of(run.model)
     crops = _choose(truth, predicted, _FIRST * share, bands, part.data.card.dt)
     coarse = _solve_coarse(truth, len(predicted), share - crops.cost)
@@ -217,100 +198,6 @@ class _Crops:
         kept: list[Any] = [slice(None, None, s) for s in truth.strides]
         core = restrict(frames[1:, :, *inner], truth.refine, truth.full.dims)
         return core[:, :, *kept]
-
-
-@dataclass(frozen=True)
-class _Corrected:
-    """A rollout with the model's defects put back, and what finding them took."""
-
-    frames: Tensor
-    first: Tensor
-    defects: int
-    seconds: float
-    grid: Grid
-
-    def check(self, predicted: Tensor) -> SpotCheck:
-        """How far what was predicted, (t, c, *space), is from it."""
-        apart = _rms(predicted - self.frames) / _rms(self.frames).clamp_min(1e-30)
-        # The first step was solved from the true start.
-        found = _rms(predicted[:1] - self.first) / _rms(self.first).clamp_min(1e-30)
-        return SpotCheck(
-            method="solver",
-            lead=1,
-            steps=len(predicted),
-            found=found.mean(1).tolist(),
-            estimate=float(torch.cat([found, apart[1:]]).mean()),
-            places=[_whole(self.grid)],
-            cost=self.defects / len(predicted),
-            seconds=self.seconds,
-            points=self.grid.points,
-            defects=self.defects,
-        )
-
-
-def _correct(
-    run: Run, truth: Truth, given: Given, predicted: Tensor, share: float
-) -> _Corrected | None:
-    """The rollout (t, c, *space) with what the model misses put back; None where it cannot be.
-
-    The solver takes one step each from evenly spaced frames, the true start among them.
-    """
-    problem, steps = truth.problems[0], len(predicted)
-    count, now = int(share * steps), given.history[:, -1]
-    state = problem.state(truth.full, now.numpy())
-    if truth.full != truth.target or count < _DEFECTS or state is None or problem.forces:
-        return None
-    began, rows, missed, first = time.process_time(), [], [], predicted[:1]
-    for start in (round(i * steps / count) for i in range(count)):
-        now = given.history[:, -1].double() if start == 0 else predicted[start - 1 : start]
-        state = problem.state(truth.full, now.numpy())
-        solved = torch.from_numpy(problem.solve(truth.full, state, truth.times[:2])[:, 1])
-        ahead = predicted[start : start + 1]
-        rows.append(_nearby(now, ahead - now, truth.full))
-        missed.append((solved - ahead).flatten(2)[0].T)
-        first = solved if start == 0 else first
-    defects = torch.cat(missed)
-    weights = _least_squares(torch.cat(rows), defects)
-    least, most = defects.amin(0), defects.amax(0)  # beyond what was found it may run away
-    frames = []
-    for _ in range(steps):
-        now = given.history[:, -1].double()
-        ahead = run.predict(given, 1)[:, 0]
-        back = _nearby(now, ahead.double() - now, truth.full) @ weights
-        back = back.clamp(least, most)
-        ahead = ahead + back.T.reshape(ahead.shape).to(ahead)
-        frames.append(ahead.double())
-        given = given.step(ahead)
-    spent = time.process_time() - began
-    return _Corrected(torch.cat(frames), first, count, spent, truth.full)
-
-
-def _nearby(now: Tensor, change: Tensor, grid: Grid) -> Tensor:
-    """What a defect may depend on, in every cell: (1, c, *space) ×2 → (cells, n).
-
-    Values, changes in the step, their products, and the second differences of all of these.
-    """
-    own = torch.cat([now, change], dim=1)
-    pairs = [own[:, i] * own[:, j] for i in range(now.shape[1]) for j in range(i, own.shape[1])]
-    values = torch.cat([own, torch.stack(pairs, dim=1)], dim=1)
-    around = pad(values, (1,) * grid.dims, grid.boundary)
-    curved = torch.zeros_like(values)
-    for axis in range(2, values.dim()):
-        inner = around
-        for other in (a for a in range(2, values.dim()) if a != axis):
-            inner = inner.narrow(other, 1, values.shape[other])
-        curved = curved + inner.diff(n=2, dim=axis)
-    constant = torch.ones_like(values[:, :1])
-    return torch.cat([constant, values, curved], dim=1).flatten(2)[0].T
-
-
-def _least_squares(rows: Tensor, missed: Tensor) -> Tensor:
-    """The weights (n, c) by which rows (cells, n) make what was missed (cells, c)."""
-    size = rows.square().mean(0).sqrt().clamp_min(1e-30)
-    scaled = rows / size
-    squares = scaled.T @ scaled / len(rows)
-    damped = squares + _DAMPED * torch.eye(len(squares), dtype=rows.dtype)
-    return torch.linalg.solve(damped, scaled.T @ missed / len(rows)) / size.unsqueeze(1)
 
 
 @dataclass(frozen=True)
