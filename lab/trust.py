@@ -5,8 +5,9 @@
 
 Bands are calibrated on the validation part, solved for several times the length of the training
 data, and measured on the test part.  Guards are measured on the test part and on shifted sets:
-other parameters and initial conditions, another resolution, noise, another equation.  A trajectory
-counts as bad if its error is more than three times the median of the test part.
+other parameters and initial conditions, another resolution, noise, another equation; once by the
+frames alone, once with what the card of the data gives away.  A trajectory counts as bad if its
+error is more than three times the median of the test part.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ from fino.metrics import nrmse
 from fino.model.pretrained import plan_again, solve_samples
 from fino.model.store import save_trust
 from fino.training.run import PRETRAINED, Run
+from fino.training.run_data import check_fit
 from fino.trust.bands import calibrate
+from fino.trust.equation import compare_equations
 from fino.trust.guards import Seen
 from lab.bench_horizon import solve_longer
 from lab.keep import RESULTS
@@ -101,6 +104,8 @@ SHIFTS: dict[str, dict[str, dict[str, Any]]] = {
     "euler-2d": {"half the cells": {"points": 16}},
     "heart": {"another tissue": {"tissue": "set3"}, "twice the diffusion": {"diffusion": 0.002}},
 }
+#: Marks a set in the table whose card gives it away.
+_GIVEN_AWAY = "†"
 #: Whose frames are given to a model as another equation's.
 _OTHER = {
     "advection": "diffusion-reaction-1d",
@@ -280,7 +285,7 @@ def _guards(run: Run, data: Dataset, others: dict[str, Dataset], count: int) -> 
     """Distances and errors of the test part and of every shifted set, and what they say."""
     seen = Seen.of(run.model)
     assert seen is not None
-    sets = {"test": _score_starts(run, seen, data.test)}
+    sets, said = {"test": _score_starts(run, seen, data.test)}, _say_of(run, others)
     few = data.test[:count]
     for share in _NOISE:
         sets[f"noise of {share:.0%}"] = _score_starts(run, seen, few, noise=share)
@@ -289,15 +294,35 @@ def _guards(run: Run, data: Dataset, others: dict[str, Dataset], count: int) -> 
     if run.name in _OTHER:
         sets["another equation"] = _score_starts(run, seen, _foreign(run, data, count).test)
     median = float(np.median(sets["test"][1]))
-    distance, error = (np.concatenate([pair[i] for pair in sets.values()]) for i in (0, 1))
+    error = np.concatenate([errors for _, errors in sets.values()])
+    bad = ~(error <= _BAD * median)
+    alone = [distance for distance, _ in sets.values()]
+    carded = [np.where(said.get(title, ""), np.inf, pair[0]) for title, pair in sets.items()]
     table = {
         title: {
             "alarms": float((pair[0] > 1).mean()),
+            "card": said.get(title, ""),
             "error": float(np.median(np.nan_to_num(pair[1], nan=np.inf)) / median),
         }
         for title, pair in sets.items()
     }
-    return {"auc": area(distance, ~(error <= _BAD * median)), "sets": table}
+    areas = {"auc": area(np.concatenate(alone), bad), "auc_card": area(np.concatenate(carded), bad)}
+    return {**areas, "sets": table}
+
+
+def _say_of(run: Run, others: dict[str, Dataset]) -> dict[str, str]:
+    """What the cards of shifted sets give away: a warning of the equation, or why it is refused."""
+    said = {}
+    for title, other in others.items():
+        try:
+            check_fit(run.model, other)
+            said[title] = compare_equations(run.model, other.card)
+        except ValueError as refused:
+            said[title] = str(refused)
+    if run.name in _OTHER:
+        foreign = PRETRAINED[_OTHER[run.name]].data_card
+        said["another equation"] = compare_equations(run.model, foreign)
+    return said
 
 
 def _score_starts(
@@ -435,7 +460,10 @@ def _write_tables(kept: dict[str, Any]) -> None:
 
 def _tables(kept: dict[str, Any]) -> dict[str, list[str]]:
     bands = ["| model | 50 % | 80 % | 90 % | 95 % | 90 % at five times | width ÷ mean error |"]
-    guards = ["| model | area under the curve | false alarms | sets: alarms (error in medians) |"]
+    guards = [
+        "| model | area: frames alone | area: with the card | false alarms "
+        "| sets: alarms by frames alone (error in medians) |"
+    ]
     spots = [
         "| model | steps checked | cost | of CPU time | error there within 1.5 "
         "| whole error within 1.5: test, shifted |"
@@ -450,12 +478,15 @@ def _tables(kept: dict[str, Any]) -> dict[str, list[str]]:
         bands.append(f"| {name} | {held} | {100 * far['held'][2]:.1f} | {width:.1f} |")
         sets = found["guards"]["sets"]
         said = ", ".join(
-            f"{title} {100 * row['alarms']:.0f} % ({row['error']:.2g})"
+            f"{title}{_GIVEN_AWAY if row.get('card') else ''} {100 * row['alarms']:.0f} % "
+            f"({row['error']:.2g})"
             for title, row in sets.items()
             if title != "test"
         )
         alarms, auc = sets["test"]["alarms"], found["guards"]["auc"]
-        guards.append(f"| {name} | {auc:.3f} | {100 * alarms:.1f} % | {said} |")
+        carded = found["guards"].get("auc_card")
+        with_card = "–" if carded is None else f"{carded:.3f}"
+        guards.append(f"| {name} | {auc:.3f} | {with_card} | {100 * alarms:.1f} % | {said} |")
         rows = found.get("spots")
         if not rows:
             continue

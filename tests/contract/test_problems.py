@@ -257,3 +257,29 @@ def test_listing_problems_loads_no_compiler():
     code = "import sys, fino.pde; heavy = {'numba', 'scipy', 'torch'} & set(sys.modules); "
     code += "assert not heavy, heavy"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+#: Settings of the numerics, the domain and the saved frames: no coefficients, but they may well
+#: move the solution.
+_NUMERICS = {
+    *("points", "frames", "duration", "half_width", "side", "boundary", "stop", "splitting"),
+    *("courant", "step", "tolerance", "order", "method", "finer", "variant"),
+}
+
+
+@every_problem
+def test_the_coefficients_are_what_changes_the_course_of_a_given_start(kind):
+    """Everything else that can be set is of the numerics, or of how starts are drawn."""
+    assert set(kind.coefficients) <= set(kind.model_fields)
+    own = {"gas": "own"} if "gas" in kind.model_fields else {}
+    problem, initial = begin(kind, **own)
+    force = forcing_of(problem)
+    usual = problem.solve(problem.grid, initial, forcing=force)
+    for name, setting in kind.model_fields.items():
+        value = getattr(problem, name)
+        if name in _NUMERICS or isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        other = problem.changed(**{name: type(value)(1.5 * value + 0.01)})
+        found = other.solve(problem.grid, initial, forcing=force)
+        moved = np.abs(found - usual).max() / np.abs(usual).max()
+        assert (moved > 1e-9) == (name in kind.coefficients), (name, moved, setting.description)

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -208,3 +209,16 @@ def test_a_validation_rollout_that_diverged_does_not_open_the_range(trained):
     low, high = limit_by(seen, model, given, -far, far).range[0]
     width = seen.range[0][1] - seen.range[0][0]
     assert high - low == pytest.approx(2 * width)
+
+
+def test_training_starts_raise_a_limit_that_few_validation_starts_set_too_low(trained):
+    model, data = trained
+    seen, given = Seen.of(model), data.validation.begin(range(8), 4)[0]
+    low, high = (end.float() for end in seen.bounds(0.0))
+    alone = limit_by(seen, model, given, low, high)
+    far = replace(given, history=4 * given.history)
+    raised = limit_by(seen, model, given, low, high, [far])
+    assert raised.limit[0] > 2 * alone.limit[0]
+    assert (raised.usual, raised.limit[1]) == (alone.usual, alone.limit[1])
+    near = [data.train.begin(range(8), 4)[0]]
+    assert limit_by(seen, model, given, low, high, near).limit[0] >= alone.limit[0]

@@ -28,6 +28,7 @@ def evaluate(
     convention: str = "fino",
     batch: int = 50,
     out: Path | None = None,
+    strict: bool = False,
     json: bool = False,
 ) -> None:
     """Score a run: `fino evaluate runs/swe`.
@@ -49,6 +50,8 @@ def evaluate(
         batch: The batch size that PDEBench's numbers depend on.
         out: Where to write the scores; if not given, RUN/scores.json, or RUN/scores-NAME.json for
             another file.
+        strict: Refuse data that were made with another equation or other coefficients than those
+            of the training, instead of warning of it.
         json: Print the scores as JSON.
     """
     from fino.evaluation.evaluate import evaluate as score
@@ -77,6 +80,7 @@ def evaluate(
             convention=convention,
             batch=batch,
             out=out,
+            strict=strict,
             command=shlex.join(["fino", *sys.argv[1:]]),
             progress=show,
         )

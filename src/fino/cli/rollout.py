@@ -240,7 +240,8 @@ def _run_and_start(
     other = data if data is None else found.with_data(data, **options_of(options)).data
     source = other or found.test_data(sample + 1)
     given, future = source.test.begin([sample], found.model.history)
-    return found, source, Sample(given, future[0], sample), future.shape[1]
+    start = Sample(given, future[0], sample, source.card)
+    return found, source, start, future.shape[1]
 
 
 def _device(name: str) -> str:

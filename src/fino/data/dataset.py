@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from fino.given import Given
 
-__all__ = ["Dataset", "Part", "Sample", "Task"]
+__all__ = ["Dataset", "Part", "Sample", "Task", "card_of"]
 
 #: Past this many bytes the hash of a file that is not ours is taken from evenly spaced samples.
 _HASH_LIMIT = 2**30
@@ -55,17 +55,24 @@ class Task:
 class Sample:
     """One trajectory cut in two: what a model is given, as a batch of one, and what follows.
 
-    history (k, c, *space), future (t − k, c, *space); `index` is its number in the data set.
+    history (k, c, *space), future (t − k, c, *space); `index` is its number in the data set, whose
+    `card` it carries.
     """
 
     given: Given
     future: Tensor
     index: int
+    card: Card | None = None
 
     @property
     def history(self) -> Tensor:
         """The frames that are shown: (k, c, *space)."""
         return self.given.history[0]
+
+
+def card_of(start: Any) -> Card | None:
+    """The card of what a rollout starts from; samples alone carry one."""
+    return getattr(start, "card", None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -465,7 +472,7 @@ class Part:
         if not -len(self) <= i < len(self):
             raise IndexError(f"the {self.name} part has {len(self)} samples, not a sample {i}.")
         given, future = self.begin([i])
-        return Sample(given, future[0], self.samples[i])
+        return Sample(given, future[0], self.samples[i], self.data.card)
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[i] for i in range(len(self)))

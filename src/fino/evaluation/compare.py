@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,11 +104,19 @@ def _scores_of(run: Run | Scores | str | Path) -> list[Scores]:
         return [run]
     if not isinstance(run, Run) and Path(run).exists():
         within = [] if (Path(run) / _SCORES).exists() else sorted(Path(run).glob(f"*/{_SCORES}"))
-        return [Scores.load(path) for path in within or [Path(run)]]
+        places = within or [Path(run)]
+        return [_warned(Scores.load(path), str(path)) for path in places]
     found = find_run(run)
     if found.scores is None:
         raise ValueError(f"There are no scores of {found.name}. Run fino.evaluate first.")
-    return [found.scores]
+    return [_warned(found.scores, found.name)]
+
+
+def _warned(scores: Scores, name: str) -> Scores:
+    """The scores, with a warning if their data were made with another equation."""
+    if "equation" in scores.trust:
+        warnings.warn(f"{name}: {scores.trust['equation']}", stacklevel=5)
+    return scores
 
 
 def _comparison(group: list[Scores]) -> Comparison:

@@ -35,6 +35,7 @@ from fino.model.baselines import Baseline, Solver, baselines_for
 from fino.model.cost import multiply_adds, parameters
 from fino.model.rollout import take_step
 from fino.training.run import Run, find_run
+from fino.trust.equation import check_equation
 
 __all__ = ["COMPARED", "TOLERANCE", "Reproduction", "evaluate", "reproduce"]
 
@@ -59,6 +60,7 @@ def evaluate(
     convention: str = "fino",
     batch: int | None = None,
     out: str | Path | None = None,
+    strict: bool = False,
     command: str = "",
     progress: Callable[[float], None] | None = None,
 ) -> Scores:
@@ -74,6 +76,8 @@ def evaluate(
     convention    fino, or pdebench for PDEBench's own numbers, which need a `batch` (50 there)
     out           where to write; if None, a run's folder gets `scores.json`, or
                   `scores-NAME.json` for other data, and a bare model nothing
+    strict        refuse data that were made with another equation or other coefficients than
+                  those of the training, of which one line is warned otherwise
     command       what to note as the command that made the scores
     progress      called with the share that is done
     """
@@ -81,6 +85,7 @@ def evaluate(
         raise ValueError(f"Unknown convention '{convention}'. Use 'fino' or 'pdebench'.")
     run = find_run(run, data)
     run.check()
+    differs = check_equation(run.model, run.data.card, strict)
     own = run.is_own_data
     scored = _choose_part(run.data, part or ("test" if own else "all"), samples)
     task = run.data.task(getattr(run.model, "history", None))
@@ -119,7 +124,7 @@ def evaluate(
             "seconds": round(time.perf_counter() - began, 3),
         },
         over_parameters=_over_parameters(tallies["model"], scored, run.model),
-        trust=coverage.content(),
+        trust=coverage.content() | ({"equation": differs} if differs else {}),
     )
     if out is not None:
         scores.save(out)

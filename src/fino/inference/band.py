@@ -18,10 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fino.data.dataset import card_of
 from fino.given import Given
 from fino.inference.boxes import Box, Domain, crop, shape
 from fino.inference.store import create_store, finish, open_store, read_frames
 from fino.trust.bands import REACH, Bands
+from fino.trust.equation import check_equation
 from fino.trust.guards import Seen, describe_start
 
 __all__ = ["Prediction", "add_band", "check_start"]
@@ -41,8 +43,10 @@ class Prediction(NamedTuple):
 def check_start(model: Any, history: Any, strict: bool) -> None:
     """Warn in one line of a start that is unlike the training data, or refuse it if strict.
 
-    A domain that is larger than that of the training is looked at in parts of that size.
+    A sample also says which equation it was made with.  A domain that is larger than that of the
+    training is looked at in parts of that size.
     """
+    check_equation(model, card_of(history), strict, level=3)
     seen = Seen.of(model)
     if seen is None:
         if strict:

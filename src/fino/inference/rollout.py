@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fino.data.dataset import Sample
+from fino.data.dataset import Sample, card_of
 from fino.export.engine import choose_engine
 from fino.given import Given
 from fino.grid import per_axis
@@ -244,7 +244,7 @@ def _with_pace(model: Emulator, history: Any, pace: int) -> Given | Sample:
         alone = frames.dim() == model.grid.dims + 2
         given = Given(frames.unsqueeze(0) if alone else frames)
     given = replace(model.conditioning.with_dt(given.last(1)), pace=pace)
-    return Sample(given, given.history[0, :0], 0) if alone else given
+    return Sample(given, given.history[0, :0], 0, card_of(history)) if alone else given
 
 
 def _with_conditions(
@@ -273,7 +273,7 @@ def _with_conditions(
     given = model.conditioning.with_dt(given)
     given = model.conditioning.give(given, steps, model.settings.dt, *conditions)
     model.conditioning.warn_outside(given, strict)
-    return Sample(given, given.history[0, :0], 0) if alone else given
+    return Sample(given, given.history[0, :0], 0, card_of(history)) if alone else given
 
 
 def light_cone(model: Any, region: Region, steps: int, points: Sequence[int] | None = None) -> Work:

@@ -51,6 +51,8 @@ WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 TRUST = "trust.json"
 _NAMES = (WEIGHTS, CONFIG, TRUST)
+#: What is read of the last.
+_TRUSTED = ("seen", "bands", "equation")
 
 
 def save(model: Emulator | Dataset, folder: str | Path, *, overwrite: bool = False) -> Path:
@@ -134,7 +136,7 @@ def _read_trust(path: Path, weights: str) -> dict[str, Any] | None:
         raise ValueError(damaged)
     if trust.get("weights_sha256") != weights:
         raise ValueError(f"{path} was measured with other weights. Run `fino calibrate`.")
-    return {name: value for name, value in trust.items() if name in ("seen", "bands")}
+    return {name: value for name, value in trust.items() if name in _TRUSTED}
 
 
 def model_hash(folder: str | Path) -> str:

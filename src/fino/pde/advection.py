@@ -30,6 +30,7 @@ class Advection(Problem):
     fields = ("u",)
     units = ("1",)
     symmetries = ("shift", "sign")
+    coefficients = ("beta",)
     exact: ClassVar = {"method": "exact"}
     variants = (exact, {"courant": 0.8})
 

@@ -53,6 +53,7 @@ class Compressible(Problem):
     fields = ("density", "pressure", "Vx")
     units = ("1", "1", "1")
     symmetries = ("shift", "flip")
+    coefficients = ("eta", "zeta", "gamma")
     directions = (None, None, 0)
     variants = ({"courant": 0.5},)
 

@@ -43,6 +43,7 @@ class Darcy(Problem):
     equation = "−∇·(ν∇u) = β"
     fields = ("u",)
     inputs = ("nu",)
+    coefficients = ("beta",)
     units = ("1",)
     symmetries = ("flip", "rotate")
     steady = True

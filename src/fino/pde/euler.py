@@ -41,6 +41,7 @@ class Euler(Problem):
     fields = ("density", "energy", "momentum_x", "momentum_y")
     units = ("1", "1", "1", "1")
     symmetries = ("shift", "flip", "rotate")
+    coefficients = ("gamma",)
     directions = (None, None, 0, 1)
     variants = ({"courant": 0.9},)
     shown = 1

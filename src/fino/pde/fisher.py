@@ -34,6 +34,7 @@ class Fisher(Problem):
     fields = ("u",)
     units = ("1",)
     symmetries = ("shift", "flip")
+    coefficients = ("nu", "rho")
     # Transformed at once: enough to hide the interpreter, few enough for the cache.
     together = 16
     variants = ({"step": 0.5}, {"step": 1.0})

@@ -44,6 +44,7 @@ class FitzHughNagumo(Problem):
     fields = ("u", "v")
     units = ("1", "1")
     symmetries = ("flip", "rotate")
+    coefficients = ("diffusion_u", "diffusion_v", "k")
     variants = (
         {"order": 4, "tolerance": 1e-4},
         {"order": 4, "tolerance": 1e-2},

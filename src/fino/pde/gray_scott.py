@@ -52,6 +52,7 @@ class GrayScott(Problem):
     fields = ("A", "B")
     units = ("1", "1")
     symmetries = ("shift", "flip", "rotate")
+    coefficients = ("feed", "kill", "diffusion_a", "diffusion_b")
     variants = ({"finer": 1, "step": 5.0}, {"finer": 1, "step": 10.0})
 
     feed: float = Field(PATTERNS["gliders"][0], ge=0, allow_inf_nan=False)

@@ -55,6 +55,7 @@ class Heart(Problem):
     fields: ClassVar[tuple[str, ...]] = ("u",)
     units: ClassVar[tuple[str, ...]] = ("1",)
     symmetries = ("flip", "rotate")
+    coefficients = ("tissue", "diffusion")
     variants = ({"step": 0.1}, {"step": 0.2}, {"step": 0.3})
 
     tissue: Literal["set3", "set6"] = "set6"

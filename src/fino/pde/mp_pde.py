@@ -49,6 +49,7 @@ class MpPde(Problem):
     fields = ("u",)
     units = ("1",)
     symmetries = ("shift", "flip")
+    coefficients = ("alpha", "beta", "gamma")
     directions = (0,)
     forces = ("delta",)
     turning: ClassVar = {"delta": 0}

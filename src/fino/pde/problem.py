@@ -62,8 +62,8 @@ Initial = Annotated[Literal["ours", "pdebench"], Field(description=_initial)]
 class Problem(Settings):
     """A PDE with its parameters, its initial conditions, its solver and what is known about them.
 
-    To add one, derive a class, say what it is (`name` … `units`), declare its settings with a
-    docstring below each, and write `grid`, `draw`, `integrate` and `solver`; then
+    To add one, derive a class, say what it is (`name` … `coefficients`), declare its settings with
+    a docstring below each, and write `grid`, `draw`, `integrate` and `solver`; then
     `PROBLEMS["mine"] = Mine`.  What has a body here suits most problems.  Concrete problems are
     final, except for a variant that adds settings or saves other fields.
 
@@ -90,6 +90,10 @@ class Problem(Settings):
     forces: ClassVar[tuple[str, ...]] = ()
     #: The axis along which a parameter or a force points, by name: a mirror changes its sign.
     turning: ClassVar[dict[str, int]] = {}
+    #: Settings that stand in the equation, such as a gravity or a diffusion: from the same start,
+    #: on the same cells, another value gives another course.  What a model learned with one value
+    #: does not hold for another.
+    coefficients: ClassVar[tuple[str, ...]] = ()
     #: Frames that are shown before a model is scored, and how many samples are for validation and
     #: how many for the test, in data that are large enough; None: what the data's rules say.
     shown: ClassVar[int | None] = None

@@ -45,6 +45,7 @@ class ShallowWater(Problem):
     fields: ClassVar[tuple[str, ...]] = ("h",)
     units: ClassVar[tuple[str, ...]] = ("1",)
     symmetries = ("flip", "rotate")
+    coefficients = ("gravity",)
     variants = ({}, {"splitting": "godunov"})
 
     points: Points = 128
@@ -166,6 +167,7 @@ class ShallowWaterDams(Problem):
     units = ShallowWaterMomenta.units
     directions = ShallowWaterMomenta.directions
     symmetries = ("flip", "rotate")
+    coefficients = ("gravity",)
     variants = ({}, {"splitting": "godunov"})
     shown = 1
 

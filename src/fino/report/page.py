@@ -32,6 +32,7 @@ from fino.report.scene import Scene, draw_fields, draw_space_time
 from fino.report.words import describe_few_tested, describe_verdict
 from fino.training.run import Run, find_run
 from fino.trust.bands import Bands
+from fino.trust.equation import check_equation
 
 __all__ = ["Picture", "report", "scene_of"]
 
@@ -147,6 +148,7 @@ def _page_path(run: Run, out: str | Path | None) -> Path:
 def _scores(run: Run, page: Path) -> Scores:
     known = run.scores
     if known is not None and (run.is_shipped or known.data["sha256"] == run.data.hash):
+        check_equation(run.model, run.data.card, level=3)
         return known
     return evaluate(run, out=None if run.results_folder else page.parent / "scores.json")
 
@@ -303,7 +305,10 @@ def _html(
         by_field=tables.field_table(scores),
         verdict=f"{describe_verdict(scores)} {describe_few_tested(scores)}".strip(),
         worth=words.describe_worth(scores),
-        trust=words.describe_trust(scores, has_data=not run.is_shipped),
+        trust=[
+            *([scores.trust["equation"]] if "equation" in scores.trust else []),
+            *words.describe_trust(scores, has_data=not run.is_shipped),
+        ],
         asked=words.describe_question(run.data, scores),
         tiles=words.headline_tiles(scores),
         shown=words.describe_sample(scene.sample, scene.parameters, scene.is_masked),

@@ -142,7 +142,7 @@ def describe_trust(scores: Scores, has_data: bool = True) -> list[str]:
         guards = found["guards"]
         words = f"The guards warned of {guards['alarms']} of {guards['samples']} test rollouts"
         lines.append(f"{words}. {guards['worst']}".strip() if guards["worst"] else f"{words}.")
-    if not found and has_data:
+    if not lines and has_data:
         lines.append("No bands and guards: this model was not calibrated (`fino calibrate`).")
     return lines
 

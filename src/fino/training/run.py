@@ -49,6 +49,7 @@ from fino.training.run_data import (
     reopen_data,
 )
 from fino.training.settings import TrainingSettings
+from fino.trust.equation import Equation
 
 __all__ = ["PRETRAINED", "Run", "find_run", "pretrained", "rollout"]
 
@@ -132,7 +133,12 @@ class Run:
         place = self._place / "model" if self._kind == "run" else self._place
         if not is_there(place):
             raise incomplete(self._place, "it has no model")
-        return load(place)
+        model = load(place)
+        with suppress(ValueError):  # a model alone does not know its data
+            # Those of earlier versions do not say themselves what they were trained on.
+            equation = Equation.of_card(self.data_card)
+            model.trust = {"equation": equation.facts, **(model.trust or {})}
+        return model
 
     @cached_property
     def data(self) -> Dataset:

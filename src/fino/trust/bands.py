@@ -34,10 +34,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from fino.data.dataset import Dataset, Part
+from fino.given import Given
 from fino.model.emulator import Emulator
 from fino.model.rollout import frames
 from fino.shapes import Field
 from fino.streams import torch_stream
+from fino.trust.equation import Equation
 from fino.trust.guards import limit_by, rounded, see
 
 __all__ = ["LEVELS", "REACH", "Bands", "calibrate"]
@@ -51,6 +53,8 @@ _NEARBY = 3
 REACH = _NEARBY + 2
 #: Trajectories and lead times at the most, and values of one lead time that are sorted.
 _MOST, _LEADS, _VALUES = 128, 24, 2**16
+#: Training starts that are looked at, at the most.
+_STARTS = 512
 #: What the width of a band may follow.
 _ACTIVITIES = ("even", "curvature", "gradient")
 #: Places between the smallest and the largest error at which quantiles are looked for.
@@ -193,15 +197,17 @@ def calibrate(
 ) -> dict[str, Any]:
     """What training saw, and bands from rollouts of the validation part: what `trust.json` holds.
 
+    With them goes the equation that the data were made with, as their card says.
+
     `long` are the same trajectories over a longer time, to calibrate bands further ahead.  Without
     a validation part there are no bands, and the limits of a start are those of the training part.
     """
-    seen = see(model, data)
+    seen, equation = see(model, data), Equation.of_card(data.card).facts
     part = (long or data).validation
     if not len(part):
         some = data.train.begin(range(min(len(data.train), _MOST)), model.history)[0]
         low, high = seen.bounds(0.0)
-        return {"seen": vars(limit_by(seen, model, some, low, high))}
+        return {"seen": vars(limit_by(seen, model, some, low, high)), "equation": equation}
     count = min(len(part), _MOST)
     starts = part.begin(range(count), model.history)[0]
     errors = _Errors(model, part, count)
@@ -209,8 +215,16 @@ def calibrate(
         errors.add(rows)
         if progress:
             progress(rows.stop / count)
-    seen = limit_by(seen, model, starts, errors.low, errors.high)
-    return {"seen": vars(seen), "bands": vars(errors.bands())}
+    learned = _starts(data.train, model.history)
+    seen = limit_by(seen, model, starts, errors.low, errors.high, learned)
+    return {"seen": vars(seen), "bands": vars(errors.bands()), "equation": equation}
+
+
+def _starts(part: Part, history: int) -> Iterator[Given]:
+    """What rollouts of a part begin with, some trajectories at a time."""
+    task, count = part.data.task(history), min(len(part), _STARTS)
+    for rows in _chunks(part, count):
+        yield part.window(rows, task.start, task.shown - task.start, 0)[0]
 
 
 def _chunks(part: Part, count: int) -> Iterator[range]:

@@ -17,9 +17,12 @@ measured by a few numbers for each field:
 and the distance of these numbers z from the training part is that of Mahalanobis, which knows
 how they go together:  d² = (z − μ)ᵀ Σ⁻¹ (z − μ) / n.  A start is unlike the training data where
 d, or what the model missed in standard deviations, is larger than in all but three of two hundred
-trajectories of the validation part.  Both are counted from their mean over the validation starts,
-so that a typical start is at zero and the limit at one, and the larger of the two is taken: where
-the model already misses much at every start, what it misses does not hide the other.
+trajectories of the validation part.  A few dozen of these leave the limit of d uncertain, so it
+is also taken of them together with the starts of the training part, from which d has learned no
+more than means and covariances; the larger of the two counts.  Both are counted from their mean
+over the validation starts, so that a typical start is at zero and the limit at one, and the larger
+is taken: where the model already misses much at every start, what it misses does not hide the
+other.
 
 And does the rollout stay where the training data are?  The least and the largest value of each
 frame are looked at right after it is computed.  Beyond the range of training the rollout is
@@ -30,7 +33,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
@@ -542,14 +545,24 @@ def see(model: Any, data: Dataset) -> Seen:
     return replace(seen, **{name: rounded(value) for name, value in found.items()})
 
 
-def limit_by(seen: Seen, model: Any, given: Given, low: Tensor, high: Tensor) -> Seen:
+def limit_by(
+    seen: Seen,
+    model: Any,
+    given: Given,
+    low: Tensor,
+    high: Tensor,
+    learned: Iterable[Given] = (),
+) -> Seen:
     """Set the limits by starts and rollouts of data that were not learned from.
 
-    `given` are the starts, `low` and `high` (c,) the least and the largest value of the rollouts.
+    `given` are the starts, `low` and `high` (c,) the least and the largest value of the rollouts;
+    `learned` are starts of the training part.
     """
     away, missed = seen.distances(*seen.measure(given, model)).T
+    more = [seen.distances(*seen.measure(start, model))[:, 0] for start in learned]
     # What the model missed is counted in powers of ten already.
-    limits = [math.exp(_beyond(away.clamp_min(1e-9).log())), max(_beyond(missed), 1e-6)]
+    farthest = max(_beyond(_log_of(away)), _beyond(_log_of(torch.cat([away, *more]))))
+    limits = [math.exp(farthest), max(_beyond(missed), 1e-6)]
     least, most = seen.bounds(_SLACK)
     # A rollout that diverged says nothing about where the others stay.
     lowest, highest = seen.bounds(_WIDEST)
@@ -564,6 +577,10 @@ def limit_by(seen: Seen, model: Any, given: Given, low: Tensor, high: Tensor) ->
         range=rounded(torch.stack(both, dim=1)),
         starts=len(away),
     )
+
+
+def _log_of(away: Tensor) -> Tensor:
+    return away.clamp_min(1e-9).log()
 
 
 def _beyond(values: Tensor) -> float:
