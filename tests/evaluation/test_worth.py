@@ -162,6 +162,20 @@ def test_the_curve_ends_with_the_data_themselves(tmp_path):
     assert {s.points for s in own} >= {(8, 8), (16, 16)}
 
 
+def test_a_budget_that_ends_leaves_no_grid_half_measured():
+    """The cheapest variant of a grid may be the last one that is tried."""
+    data = fino.generate("euler-2d", 4, points=16, frames=3, duration=0.1, refine=1)
+    run = find_run(fino.build("fino", data, width=8, levels=0, blocks=1, history=1), data)
+    truth = find_truth(run, data.test, data.task(1), 1)
+    given, future = data.test.begin([0], 1)
+    race = _Race(run, truth, given, future)
+    assert race.climb(1e-6, budget=0.0)
+    tried = [(s.points, s.settings.get("courant")) for s in race.curve]
+    coarsest = race.curve[0].points
+    assert tried[:2] == [(coarsest, 0.9), (coarsest, None)]
+    assert {points for points, _ in tried} == {coarsest}
+
+
 def test_a_solver_that_knows_the_start_on_the_model_s_cells_does_not_reach_the_truth():
     """On the truth's own cells the solver is exact, unless its start is that of coarse cells."""
     data = fino.generate("shallow-water-dams", 6, points=16, frames=5, duration=0.6, refine=2)
