@@ -118,5 +118,5 @@ def test_nothing_there_is_answered_in_one_line(tmp_path, monkeypatch):
             ValueError, match=rf"^{nothing} 'advectio'. Did you mean 'advection'\?$"
         ):
             verb("advectio")
-    with pytest.raises(ValueError, match=rf"^{nothing} 'x'. Train a run with `fino train`\.$"):
+    with pytest.raises(ValueError, match=rf"^{nothing} 'x'\. `fino train` makes a run; "):
         fino.rollout("x", torch.zeros(1, 1, 1, 8), steps=1)
