@@ -43,12 +43,15 @@ KEPT = Path(__file__).parent / "results" / "radar.json"
 WINDOW, TEST = 16, 31
 THRESHOLDS = (0.1, 1.0, 5.0)
 
-#: FINO in the frame that moves along with the rain, and a U-Net whose steps cost as much.
+#: FINO in the frame that moves along with the rain, each place by its own motion or all by one
+#: shift, and a U-Net whose steps cost as much.
+_FINO: dict[str, Any] = {"width": 32, "levels": 3, "activation": "gelu"}
 MODELS: dict[str, dict[str, Any]] = {
-    "fino": {"width": 32, "levels": 3, "activation": "gelu"},
-    "unet": {"width": 14},
+    "fino": {**_FINO, "predict": "flow"},
+    "fino-shift": {**_FINO, "predict": "moved"},
+    "unet": {"width": 14, "predict": "flow"},
 }
-SHOWN: dict[str, Any] = {"history": 4, "predict": "moved", "edges": False}
+SHOWN: dict[str, Any] = {"history": 4, "edges": False}
 #: Rollouts of an hour from a fifth of the time on, on pieces whose edge is the radar's edge.
 TRAINING: dict[str, Any] = {
     "batch": 1,
@@ -57,7 +60,7 @@ TRAINING: dict[str, Any] = {
     "crop": 192,
     "halo": False,
     "learning_rate": 3e-3,
-    "validations": 2,
+    "validations": 1,
     "validation_samples": 1,
     "threads": 1,
 }
@@ -71,7 +74,7 @@ def radar(
     *,
     out: Path = Path("runs/radar"),
     cpu_seconds: float = 400.0,
-    members: int = 3,
+    members: int = 2,
     test: int = TEST,
     held: int = 0,
     keep: bool = False,
@@ -87,8 +90,8 @@ def radar(
     cpu_seconds
         For each training.
     members
-        FINOs with other first weights and another order of the images; the mean of their forecasts
-        is a row of its own.
+        FINOs of each kind, with other first weights and another order of the images; the mean of
+        all their forecasts is a row of its own.
     test
         Images at the end that are only predicted.
     held
@@ -103,8 +106,10 @@ def radar(
         data = open_data(folder, window=WINDOW, test=test, validation=held)
         runs = {name: train(name, data, out / name, cpu_seconds) for name in MODELS}
         others = [
-            train("fino", data, out / f"fino-seed-{seed}", cpu_seconds, seed)
+            train(name, data, out / f"{name}-seed-{seed}", cpu_seconds, seed)
+            for name in runs
             for seed in range(1, members)
+            if name.startswith("fino")
         ]
         found = measure(data, runs, others, out)
         (out / "scores.json").write_text(text.dumps(found, indent=1) + "\n")
@@ -124,7 +129,7 @@ def train(name: str, data: Dataset, folder: Path, cpu_seconds: float, seed: int 
     with progress(f"training {name}") as show:
         if (folder / "settings.json").exists():
             return resume(folder, data, progress=lambda h: show(h.share), cpu_seconds=cpu_seconds)
-        model = build(name, data, seed=seed, **SHOWN, **MODELS[name])
+        model = build(name.split("-")[0], data, seed=seed, **SHOWN, **MODELS[name])
         settings = {**TRAINING, "cpu_seconds": cpu_seconds, "seed": seed}
         return fit(model, data, out=folder, progress=lambda h: show(h.share), **settings)
 
@@ -143,7 +148,8 @@ def measure(
     for name, run in runs.items():
         methods[name], methods[f"{name}-matched"] = score_all(_of_run(run), part, speed)
     if others:
-        together = _mean([_of_run(run) for run in (runs["fino"], *others)])
+        finos = [run for name, run in runs.items() if name.startswith("fino")]
+        together = _mean([_of_run(run) for run in (*finos, *others)])
         methods["fino-mean"], methods["fino-mean-matched"] = score_all(together, part, speed)
     return {
         "first": data.card.parameters["first"],

@@ -23,10 +23,11 @@ NAMES = {
     "extrapolation": "pysteps, extrapolation",
     "sprog": "pysteps, S-PROG",
     "unet": "U-Net of equal cost",
+    "fino-shift": "FINO, one shift for all",
     "fino": "FINO",
     "fino-matched": "FINO, matched",
-    "fino-mean": "FINO, mean of three",
-    "fino-mean-matched": "FINO, mean of three, matched",
+    "fino-mean": "FINO, mean of four",
+    "fino-mean-matched": "FINO, mean of four, matched",
 }
 #: Lead times of the tables, as places among the frames.
 LEADS = {5: 0, 15: 2, 30: 5, 60: 11}
@@ -87,7 +88,7 @@ def _sentences(found: Found) -> list[str]:
     mean = ""
     if "fino-mean" in found["methods"]:
         shares = [_list(ratios(found, other, "fino-mean")) for other in ("extrapolation", "sprog")]
-        mean = f" The mean of three FINOs has {shares[0]} of the one and {shares[1]} of the other."
+        mean = f" The mean of four FINOs has {shares[0]} of the one and {shares[1]} of the other."
     return [
         f"FINO's error is {flow} of extrapolation's at 5, 15, 30 and 60 minutes, and {blurred} of "
         f"S-PROG's.{mean} {found['origins']} forecasts, one after every image. "

@@ -62,7 +62,9 @@ def test_a_blurred_image_loses_power_at_short_waves_only():
 @pytest.fixture
 def small(monkeypatch):
     """Networks and trainings of seconds, and no pysteps."""
-    monkeypatch.setattr(room, "MODELS", {"fino": {"width": 4, "levels": 1}, "unet": {"width": 2}})
+    models = {"fino": {"width": 4, "levels": 1, "predict": "flow"}, "unet": {"width": 2}}
+    models["fino-shift"] = {**models["fino"], "predict": "moved"}
+    monkeypatch.setattr(room, "MODELS", models)
     little = {"crop": 16, "horizon": 2, "steps": 2, "validations": 1}
     monkeypatch.setattr(room, "TRAINING", {**room.TRAINING, **little})
     kinds = {name: room.shift_all for name in room.BASELINES}
@@ -74,7 +76,7 @@ def test_models_are_trained_scored_and_drawn(tmp_path, small):
     folder = write_knmi(tmp_path / "knmi", frames=40)
     room.radar(folder, out=tmp_path / "out", cpu_seconds=2.0, test=13)
     found = json.loads((tmp_path / "out" / "scores.json").read_text())
-    models = ("fino", "unet", "fino-mean")
+    models = ("fino", "fino-shift", "unet", "fino-mean")
     assert set(found["methods"]) == {
         *room.BASELINES, *models, *(f"{name}-matched" for name in models)
     }  # fmt: skip
