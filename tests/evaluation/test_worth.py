@@ -1,6 +1,7 @@
 """The error-matched solver: its curve, the match, break-even, and the verdict in words."""
 
 import math
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -160,6 +161,26 @@ def test_the_curve_ends_with_the_data_themselves(tmp_path):
     own = [s for s in race.curve if not s.settings]
     assert own[-1].points == (32, 32) and own[-1].nrmse < 1e-6 < 1e-3 < own[0].nrmse
     assert {s.points for s in own} >= {(8, 8), (16, 16)}
+
+
+def test_solvers_run_in_the_thread_whose_time_is_measured(monkeypatch):
+    """Other threads of the process may spin while they wait, which is nobody's cost."""
+    data = fino.generate("diffusion-reaction-1d", 4, points=32, frames=4, duration=0.1)
+    run = find_run(fino.build("fino", data, width=8, levels=0, blocks=1, history=1), data)
+    truth = find_truth(run, data.test, data.task(1), 1)
+    problem, seen = type(truth.problems[0]), []
+    solve = problem.integrate
+
+    def watched(*given):
+        seen.append((threading.get_ident(), len(given[2])))
+        return solve(*given)
+
+    monkeypatch.setattr(problem, "integrate", watched)
+    for batch in (1, 40):
+        frames, seconds = truth.solve(0, truth.full, {}, batch=batch)
+        assert len(frames) == len(truth.times) and seconds > 0
+    assert {thread for thread, _ in seen} == {threading.get_ident()}
+    assert sum(samples for _, samples in seen) == 41
 
 
 def test_a_budget_that_ends_leaves_no_grid_half_measured():

@@ -14,8 +14,10 @@ from __future__ import annotations
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -37,6 +39,7 @@ __all__ = [
     "cores",
     "diffused",
     "on_all_cores",
+    "on_one_core",
     "steps_between",
 ]
 
@@ -280,17 +283,38 @@ def steps_between(interval: float, largest: float) -> int:
     return max(1, math.ceil(steps * (1 - 1e-12)))
 
 
+#: How many samples may be solved side by side, where a measurement asks for fewer.
+_most_cores: ContextVar[int] = ContextVar("most_cores", default=1024)
+
+
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Solve one sample after another, in the thread that asks, so that its time can be measured."""
+    before = _most_cores.set(1)
+    try:
+        yield
+    finally:
+        _most_cores.reset(before)
+
+
 def cores() -> int:
     """How many samples to solve side by side; OMP_NUM_THREADS lowers it."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(available or 1, int(asked) if asked.isdigit() else 1024))
+    most = min(_most_cores.get(), int(asked) if asked.isdigit() else 1024)
+    return max(1, min(available or 1, most))
 
 
 def on_all_cores(
     work: Callable[[int], None], starts: Sequence[int], progress: Progress | None = None
 ) -> None:
     """Call work(i) for every start i.  Kernels release the interpreter's lock, so threads do."""
+    if cores() == 1:
+        for done, i in enumerate(starts, 1):
+            work(i)
+            if progress is not None:
+                progress(done / len(starts))
+        return
     with ThreadPoolExecutor(min(cores(), max(1, len(starts)))) as pool:
         running = [pool.submit(work, i) for i in starts]
         try:
