@@ -168,7 +168,8 @@ the machine that it runs on.
   of several ways.
 * A model that is nearer to its data than the data are to the equation's solution is matched at the
   data's own error (*matched at*), because a smaller one says nothing.
-* Model and solvers run in turn in one process; the first run of each is not counted.
+* Model and solvers run in turn in one thread, whose processor time counts; the first run of each is
+  not counted.
 
 ## Where the gain comes from
     S = (cost of a solver's cell and step / the network's) · rᵈ · (network's cells a step · r / CFL)
@@ -198,8 +199,9 @@ whose truth is finer than these:
 On `shallow-water-dams` the solver of the truth itself, 256 × 256 cells, is wrong by 0.057 after one
 step if it begins with the means over 32 × 32 cells, and by 0.055 after five; from 64 × 64 cells it
 is wrong by 0.023. On `euler-2d` these are 0.076 and 0.15, and 0.021 and 0.058 (six trajectories
-each). The models are near what their cells know of the start, so more training cannot help much,
-and finer cells can.
+each). The models are near what their cells know of the start. Networks on 64 × 64 cells were tried
+for both and gain no more: errors on finer cells are larger, because fronts are sharper there, and a
+step costs two and a half times as much ([log](log.md)).
 
 `fino evaluate` prints the same comparison for every run whose equation is known, and says *use the
 solver* where that is the answer. Where no solver exists, as for measured data, none of this
