@@ -12,7 +12,7 @@ and start it again: a training that was begun goes on from its checkpoint.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,7 +89,10 @@ def sweep(
     if not minutes:
         _tell(cells, json)
         return
-    for cell in _until(time.monotonic() + 60 * minutes, cells):
+    end = time.monotonic() + 60 * minutes
+    for cell in cells:
+        if time.monotonic() >= end:
+            break
         scores = run_cell(cell, out)
         kept = keep_scores(scores, cell.task, cell.model)
         say(f"{cell.task}, {cell.model}: nRMSE {scores['nrmse'].value:.3g}, kept in {kept}")
@@ -103,13 +106,6 @@ def run_cell(cell: Cell, out: Path, changes: Sequence[str] = ()) -> Scores:
         for done, _ in enumerate(carry_out(experiment), start=1):
             show(done / len(experiment.steps))
     return Scores.load(experiment.folder / cell.model)
-
-
-def _until(end: float, cells: list[Cell]) -> Iterator[Cell]:
-    for cell in cells:
-        if time.monotonic() >= end:
-            return
-        yield cell
 
 
 def _tell(cells: list[Cell], json: bool) -> None:

@@ -35,6 +35,7 @@ from fino.model.emulator import Emulator
 from fino.model.fino import EncoderDecoder, Fino, FinoBlock
 from fino.model.percnn import PeRCNN
 from fino.model.plain import Plain
+from fino.model.prior import MovingFrame
 from fino.trust.guards import Seen
 
 __all__ = [
@@ -358,8 +359,10 @@ def describe(model: Any) -> Program:
             f"{title} is local, but has layers that are not exported. Exported are {names}."
         )
     s, given = model.settings, model.settings.given
-    if s.predict in ("moved", "flow") or s.degree or given.steps:
-        what = "several lengths of a step" if given.steps else f"the prior '{s.predict}'"
+    moving = isinstance(model.prior, MovingFrame)
+    if moving or s.degree or given.steps:
+        prior = "a frame that moves along" if moving else "a prior that knows its parameters"
+        what = "several lengths of a step" if given.steps else prior
         raise ValueError(
             f"a model with {what} is not exported yet. Build it with predict='stencil' or "
             f"'increment', and without strides."

@@ -20,7 +20,7 @@ from fino.model import MODELS
 from fino.model.conditioning import Conditioning
 from fino.model.cost import check_room
 from fino.model.emulator import Emulator, EmulatorSettings
-from fino.model.prior import Flow, Moved, PastFrames
+from fino.model.prior import PRIORS, Moved, MovingFrame, PastFrames
 from fino.model.prior_fit import choose_prior, fit_prior
 from fino.model.scaling import Scaling, fit_frames
 from fino.pde import PROBLEMS
@@ -94,7 +94,7 @@ def build(
         else fit_prior(predict, data, history, conditioning)
     )
     prior, history = fitted.prior, fitted.prior.history
-    moves = prior.radius if isinstance(prior, Moved | Flow) else ()
+    moves = prior.radius if isinstance(prior, MovingFrame) else ()
     degree = sum(prior.powers[-1]) if isinstance(prior, PastFrames) else 0
     emulator_settings = EmulatorSettings(
         model=name,
@@ -209,7 +209,7 @@ def _depth(
     chosen: dict[str, Any] = {}
     free = not {"width", "blocks", "levels"} & set(settings)
     lean = free and getattr(MODELS[name], "shaped_by_data", False)
-    carried = predict in ("linear", "moved", "flow")
+    carried = predict == "linear" or issubclass(PRIORS[predict], MovingFrame)
     if lean and carried:
         chosen["levels"] = _levels_to(_COARSE, data)
     elif "levels" in inspect.signature(MODELS[name]).parameters and "levels" not in settings:

@@ -26,7 +26,7 @@ from fino.given import Given
 from fino.grid import Grid
 from fino.locality import Locality
 from fino.model.conditioning import EXTENDED, Conditioning, ConditioningSettings, extend
-from fino.model.prior import PRIORS, Flow, LinearPrior, Moved, PastFrames
+from fino.model.prior import PRIORS, Flow, LinearPrior, Moved, MovingFrame, PastFrames
 from fino.settings import Settings
 from fino.shapes import Field, Trajectory, expect
 
@@ -138,7 +138,7 @@ class Emulator(nn.Module):
     def locality(self) -> Locality:
         network: Any = self.network
         reach = network.locality.beside(self.prior.locality)
-        if isinstance(self.prior, Moved | Flow):
+        if isinstance(self.prior, MovingFrame):
             reach = self.prior.locality.then(network.locality)
         if self.settings.given.walls == "neumann":
             return Locality((EXTENDED,) * self.grid.dims).then(reach)

@@ -36,6 +36,7 @@ __all__ = [
     "LastFrame",
     "LinearPrior",
     "Moved",
+    "MovingFrame",
     "NoPrior",
     "PastFrames",
     "Scheme",
@@ -190,7 +191,24 @@ class Scheme(LinearPrior):
         return stencil(padded, self.weight)
 
 
-class Moved(LinearPrior):
+class MovingFrame(LinearPrior):
+    """The last frame moved along; the network works in the frame that moves, too.
+
+    `carry` moves the history, `velocity` is in cells a step, `radius` what it may look at.
+    """
+
+    velocity: Tensor
+    radius: tuple[int, ...]
+
+    @property
+    def frame_weights(self) -> Tensor | None:
+        return _newest(self.history, self.channels)
+
+    def forward(self, given: Given, theta: Tensor | None = None) -> Field:
+        return given.history[:, -1]
+
+
+class Moved(MovingFrame):
     """The last frame moved along with the flow: û_{t+1}(x) = u_t(x − s).
 
         s(θ) = (s₀ + Σ_p θ_p s_p) · Δt / Δt₀          cells a step, along each axis
@@ -205,7 +223,6 @@ class Moved(LinearPrior):
 
     kind = "moved"
     line = "the change from the last frame, moved along with the flow"
-    velocity: Tensor
 
     def __init__(
         self,
@@ -223,10 +240,6 @@ class Moved(LinearPrior):
     @property
     def locality(self) -> Locality:
         return Locality(self.radius)
-
-    @property
-    def frame_weights(self) -> Tensor | None:
-        return _newest(self.history, self.channels)
 
     def shift(self, given: Given) -> Tensor:
         """Cells that each trajectory moves in the step: (b, dims)."""
@@ -260,11 +273,8 @@ class Moved(LinearPrior):
                 u = move(u, cells[:, axis], axis, radius, self.grid.boundary[axis])
         return replace(given, history=u.unflatten(0, (-1, frames)))
 
-    def forward(self, given: Given, theta: Tensor | None = None) -> Field:
-        return given.history[:, -1]
 
-
-class Flow(LinearPrior):
+class Flow(MovingFrame):
     """The last frame moved along its local flow: û_{t+1}(x) = u_t(x − v(x)), in the plane.
 
     v is measured on the last two frames (see `fino.model.flow`), around the shift s of the whole
@@ -277,7 +287,6 @@ class Flow(LinearPrior):
 
     kind = "flow"
     line = "the change from the last frame, moved along its local flow"
-    velocity: Tensor
 
     def __init__(
         self, channels: int, history: int, grid: Grid, radius: tuple[int, ...] = ()
@@ -293,10 +302,6 @@ class Flow(LinearPrior):
     @property
     def locality(self) -> Locality:
         return Locality(self.radius, (2, 2))
-
-    @property
-    def frame_weights(self) -> Tensor | None:
-        return _newest(self.history, self.channels)
 
     def farthest(self) -> tuple[int, ...]:
         """Cells along each axis that it looks at: moved frames, and the window of the motion."""
@@ -315,9 +320,6 @@ class Flow(LinearPrior):
         ages = range(u.shape[1], 0, -1)
         moved = [follow(f, mask, k * motion) for f, k in zip(u.unbind(1), ages, strict=True)]
         return replace(given, history=torch.stack(moved, dim=1))
-
-    def forward(self, given: Given, theta: Tensor | None = None) -> Field:
-        return given.history[:, -1]
 
 
 #: Cells whose polynomial interpolates between two of them.
