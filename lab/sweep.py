@@ -20,6 +20,7 @@ from fino.cli.console import progress, say, say_json, table
 from fino.metrics.scores import Scores
 from fino.recipe.recipe import read_recipe
 from fino.recipe.run import carry_out, plan
+from fino.settings import did_you_mean
 from lab.keep import keep_scores, load_kept
 from lab.results_words import EXPECTED, missing
 from lab.standing import standings
@@ -85,6 +86,10 @@ def sweep(
     json
         Print the cells that are missing as JSON.
     """
+    for name in only:
+        if name not in (known := [*_TASKS, *EXPECTED]):
+            hint = did_you_mean(name, known)
+            raise ValueError(f"only should be tasks or models, got '{name}'. {hint}")
     cells = [c for c in missing_cells() if not only or {c.task, c.model} & {*only}]
     if not minutes:
         _tell(cells, json)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lab.keep import TASKS, load_kept
 from lab.results_words import EXPECTED
-from lab.sweep import Cell, missing_cells, run_cell
+from lab.sweep import Cell, missing_cells, run_cell, sweep
 
 SMALL = ("data.samples=12", "train.steps=2", "jobs=1")
 
@@ -28,3 +30,8 @@ def test_a_cell_is_trained_scored_and_not_trained_twice(tmp_path):
     again = run_cell(cell, tmp_path, SMALL)
     assert again["nrmse"].value == scores["nrmse"].value
     assert weights.stat().st_mtime_ns == before
+
+
+def test_a_misspelt_model_is_told():
+    with pytest.raises(ValueError, match=r"tasks or models, got 'plian'\. Did you mean 'plain'\?"):
+        sweep(only=("plian",))

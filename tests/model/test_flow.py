@@ -109,3 +109,10 @@ def test_flow_is_refused_where_nothing_is_an_image():
     data = fino.from_array(u, dt=1.0, extent=(0, 1), boundary="periodic")
     with pytest.raises(ValueError, match="in the plane with open edges"):
         fino.build("fino", data, predict="flow", history=2)
+
+
+def test_flow_is_refused_on_an_odd_grid():
+    u = np.random.default_rng(0).random((1, 24, 1, 45, 46)).astype("f4")
+    data = fino.from_array(u, dt=1.0, extent=((0, 1), (0, 1)), boundary="neumann")
+    with pytest.raises(ValueError, match=r"grid \(45, 46\) should be even on both axes"):
+        fino.build("fino", data.windows(8, test=10), predict="flow", history=2)

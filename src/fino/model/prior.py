@@ -309,6 +309,12 @@ class Flow(MovingFrame):
         return tuple(math.ceil(max(self.history * s + 3, s + REACH)) for s in step.tolist())
 
     def carry(self, given: Given) -> Given:
+        if any(n % 2 for n in given.space):
+            raise ValueError(
+                f"predict='flow' measures motion on blocks of two by two cells, so grid "
+                f"{given.space} should be even on both axes. Leave out a row or a column, or use "
+                f"predict='moved'."
+            )
         u = given.history
         mask = torch.ones_like(u[:, 0, :1]) if given.mask is None else given.mask
         mask = mask.to(u).expand(len(u), -1, -1, -1)
