@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fino.recipe.recipe import read_recipe
 from lab.keep import TASKS, load_kept
 from lab.results_words import EXPECTED
 from lab.sweep import Cell, missing_cells, run_cell, sweep
@@ -30,6 +31,15 @@ def test_a_cell_is_trained_scored_and_not_trained_twice(tmp_path):
     again = run_cell(cell, tmp_path, SMALL)
     assert again["nrmse"].value == scores["nrmse"].value
     assert weights.stat().st_mtime_ns == before
+
+
+def test_the_short_table_is_kept_apart_and_its_recipes_are_those_of_the_long_one_made_short():
+    for cell in missing_cells(short=True):
+        assert cell.short and cell.kept_as == f"short-{cell.task}"
+        short = read_recipe(cell.recipe, cell.changes, models=[cell.model])
+        long = read_recipe(cell.recipe, models=[cell.model])
+        assert short.data == long.data
+        assert short.train["cpu_seconds"] == long.train["cpu_seconds"] / 10
 
 
 def test_a_misspelt_model_is_told():

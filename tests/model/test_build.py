@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import fino
+from fino.model import MODELS
 
 
 def wave(cells_a_step: float, points: int = 64, frames: int = 14):
@@ -61,6 +62,15 @@ def test_a_steady_problem_gets_every_level_its_grid_allows():
     model = fino.build("fino", steady())
     assert shape(model) == (3, 1, 16, "gelu")
     assert model.settings.coordinates
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("kind", ["linear", "increment", "steady"])
+def test_every_model_is_built_from_data_alone_and_the_control_has_finos_shape(name, kind):
+    data, base = (steady(), {}) if kind == "steady" else (wave(0.5), {"predict": kind})
+    model = fino.build(name, data, **base)
+    if name == "plain":
+        assert shape(model) == shape(fino.build("fino", data, **base))
 
 
 @pytest.mark.parametrize(

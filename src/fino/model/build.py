@@ -6,7 +6,6 @@ model = fino.build("fino", data, levels=2)       and can be overridden
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -208,11 +207,12 @@ def _depth(
     """
     chosen: dict[str, Any] = {}
     free = not {"width", "blocks", "levels"} & set(settings)
-    lean = free and getattr(MODELS[name], "shaped_by_data", False)
+    shaped = getattr(MODELS[name], "shaped_by_data", False)
+    lean = free and shaped
     carried = predict == "linear" or issubclass(PRIORS[predict], MovingFrame)
     if lean and carried:
         chosen["levels"] = _levels_to(_COARSE, data)
-    elif "levels" in inspect.signature(MODELS[name]).parameters and "levels" not in settings:
+    elif shaped and "levels" not in settings:
         chosen["levels"] = levels_to_see(name, data, {**shape, **settings})
     if lean and chosen["levels"]:
         chosen.update(width=16, blocks=1, activation="gelu")
@@ -253,7 +253,7 @@ def longest_stride(data: Dataset, name: str = "fino") -> int:
         return 1
     cells, steps = max(light_cone(data).cells), data.shortest - 1
     shape = {"dims": data.grid.dims, "inputs": 1, "outputs": 1, "boundary": data.grid.boundary}
-    if "levels" in inspect.signature(MODELS[name]).parameters:
+    if getattr(MODELS[name], "shaped_by_data", False):
         shape |= {"levels": _levels_to(4, data), "width": 1}
     reach = min(MODELS[name](**shape).locality.radius)
     allowed = min(reach / _MARGIN, _FAR) / cells if cells > 0 else 1.0
