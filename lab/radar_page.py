@@ -26,9 +26,10 @@ NAMES = {
     "fino-shift": "FINO, one shift for all",
     "fino": "FINO",
     "fino-matched": "FINO, matched",
-    "fino-mean": "FINO, mean of four",
-    "fino-mean-matched": "FINO, mean of four, matched",
+    "fino-mean": "FINO, mean of {}",
+    "fino-mean-matched": "FINO, mean of {}, matched",
 }
+_MEMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 8: "eight"}
 #: Lead times of the tables, as places among the frames.
 LEADS = {5: 0, 15: 2, 30: 5, 60: 11}
 
@@ -50,16 +51,21 @@ def tables(found: Found) -> str:
     best = [min(m["nrmse"][i] for m in methods.values()) for i in LEADS.values()]
     for name, scores in methods.items():
         cells = [_cell(scores["nrmse"][i], b) for i, b in zip(LEADS.values(), best, strict=True)]
-        lines.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
+        lines.append(f"| {_name(found, name)} | {' | '.join(cells)} |")
     for threshold in ("0.1", "1", "5"):
         lines += ["", f"| CSI at {threshold} mm/h | {ahead} |", "| --- |" + " --- |" * len(LEADS)]
         values = {n: [m["csi"][threshold][i] for i in LEADS.values()] for n, m in methods.items()}
         top = np.max(list(values.values()), axis=0)
         for name, row in values.items():
             cells = [_cell(v, t) for v, t in zip(row, top, strict=True)]
-            lines.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
+            lines.append(f"| {_name(found, name)} | {' | '.join(cells)} |")
     lines += ["", *_sentences(found)]
     return "\n".join(lines)
+
+
+def _name(found: Found, name: str) -> str:
+    """The name of a method with the number of members, where it has some."""
+    return NAMES[name].format(_MEMBERS.get(found.get("members", 0), found.get("members", 0)))
 
 
 def _cell(value: float, best: float) -> str:
@@ -81,14 +87,15 @@ def _sentences(found: Found) -> list[str]:
         fine[name] = 100 * _fine(own["spectrum"][1]) / _fine(spectra["truth"][1])
     same = f"to {found['tiles']:.1g}" if found["tiles"] else "bit for bit"
     trained = [
-        f"{NAMES[name]} has {found['weights'][name] / 1e3:.0f} k weights and learned for "
-        f"{found['cpu_seconds'][name] / 60:.0f} CPU-minutes."
+        f"{_name(found, name)} has {found['weights'][name] / 1e3:.0f} k weights and learned for "
+        f"{found['steps'][name]} steps, {found['cpu_seconds'][name] / 60:.1f} CPU-minutes."
         for name in found["weights"]
     ]
     mean = ""
     if "fino-mean" in found["methods"]:
         shares = [_list(ratios(found, other, "fino-mean")) for other in ("extrapolation", "sprog")]
-        mean = f" The mean of four FINOs has {shares[0]} of the one and {shares[1]} of the other."
+        own = _name(found, "fino-mean")
+        mean = f" {own}, has {shares[0]} of the one and {shares[1]} of the other."
     return [
         f"FINO's error is {flow} of extrapolation's at 5, 15, 30 and 60 minutes, and {blurred} of "
         f"S-PROG's.{mean} {found['origins']} forecasts, one after every image. "
@@ -121,7 +128,7 @@ def headline(found: Found) -> str:
     for name in shown:
         values = [methods[name]["nrmse"][i] for i in LEADS.values()]
         cells = [_cell(v, b) for v, b in zip(values, best, strict=True)]
-        row.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
+        row.append(f"| {_name(found, name)} | {' | '.join(cells)} |")
     head = "| nRMSE of the rain ahead | " + " | ".join(f"{m} min" for m in LEADS) + " |"
     return "\n".join([head, "| --- |" + " --- |" * len(LEADS), *row])
 
@@ -134,7 +141,7 @@ def draw_scores(found: Found, path: Path) -> Path:
         error, hits, power = figure.subplots(1, 3)
         for number, (name, scores) in enumerate(methods.items()):
             look: dict[str, Any] = {"color": f"C{number}", "lw": 2.4 if name == "fino" else 1.2}
-            error.plot(minutes, scores["nrmse"], label=NAMES[name], **look)
+            error.plot(minutes, scores["nrmse"], label=_name(found, name), **look)
             hits.plot(minutes, scores["csi"]["1"], **look)
             line = scores["spectra"]["spectrum"][1]
             side = 2 * (len(line) + 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fino.metrics.scores import Scores
 from lab.keep import TASKS
-from lab.results_words import best_words, listed
+from lab.results_words import against, best_words, listed
 from lab.standing import Standing, lowest_baseline, papers, standings
 
 __all__ = ["fill", "readme_parts"]
@@ -60,12 +60,14 @@ def fill(path: Path, name: str, words: str) -> Path:
 
 
 def readme_parts(
-    tasks: Tasks, ablations: Tasks, quickstart: Mapping[str, Scores]
+    tasks: Tasks, ablations: Tasks, quickstart: Mapping[str, Scores], short: Tasks
 ) -> dict[str, str]:
     """Mark → what belongs there, of everything that is kept."""
     parts = {"results": _results(tasks)} if tasks else {}
     if all(f"{name}-{task}" in ablations for name, _ in _WITHOUT.values() for task in _WITHOUT_ON):
         parts["ablations"] = _ablations(ablations)
+    if short:
+        parts["short"] = _short(short)
     if quickstart:
         parts["quickstart"] = _quickstart(quickstart)
     return parts
@@ -118,6 +120,12 @@ def _in_words(tasks: Tasks, every: Mapping[str, Mapping[str, Standing]]) -> str:
     seeds = f" FINO and FNO are means of {max(seeded.values(), default=1)} seeds on "
     seeds += f"{listed(several)}; everything else is one seed." if several else ""
     return f"{best}{seeds if several else ''} FINO has at most {weights:,} weights."
+
+
+def _short(tasks: Tasks) -> str:
+    """What all rivals on one machine say, and FINO's block beside a plain one."""
+    every = {_TASKS[task].split(" (")[0]: standings(cases) for task, cases in tasks.items()}
+    return f"{best_words(every)} {against(every, 'plain')}"
 
 
 def _ablations(ablations: Tasks) -> str:

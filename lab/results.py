@@ -99,9 +99,8 @@ def _fill_readme(readme: Path | None, tasks: Tasks) -> list[Path]:
     """The numbers of the README, if there is one to fill."""
     if readme is None:
         return []
-    parts = readme_parts(
-        tasks, load_kept("ablation-"), load_kept("quickstart").get("quickstart", {})
-    )
+    ablated, quick = load_kept("ablation-"), load_kept("quickstart").get("quickstart", {})
+    parts = readme_parts(tasks, ablated, quick, _without("short-"))
     return [fill(readme, name, words) for name, words in parts.items()][:1]
 
 

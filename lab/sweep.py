@@ -135,7 +135,8 @@ def sweep(
 
 def run_cell(cell: Cell, out: Path, changes: Sequence[str] = ()) -> Scores:
     """Train and score a cell, or go on where it was stopped."""
-    experiment = plan(read_recipe(cell.recipe, [*cell.changes, *changes], models=[cell.model]), out / cell.kept_as)
+    recipe = read_recipe(cell.recipe, [*cell.changes, *changes], models=[cell.model])
+    experiment = plan(recipe, out / cell.kept_as)
     with progress(f"{cell.task}, {cell.model}") as show:
         for done, _ in enumerate(carry_out(experiment), start=1):
             show(done / len(experiment.steps))

@@ -65,7 +65,7 @@ def small(monkeypatch):
     models = {"fino": {"width": 4, "levels": 1, "predict": "flow"}, "unet": {"width": 2}}
     models["fino-shift"] = {**models["fino"], "predict": "moved"}
     monkeypatch.setattr(room, "MODELS", models)
-    little = {"crop": 16, "horizon": 2, "steps": 2, "validations": 1}
+    little = {"crop": 16, "horizon": 2, "validations": 1}
     monkeypatch.setattr(room, "TRAINING", {**room.TRAINING, **little})
     kinds = {name: room.shift_all for name in room.BASELINES}
     monkeypatch.setattr(room, "BASELINES", {**kinds, "persistence": room.persist})
@@ -74,14 +74,14 @@ def small(monkeypatch):
 
 def test_models_are_trained_scored_and_drawn(tmp_path, small):
     folder = write_knmi(tmp_path / "knmi", frames=40)
-    room.radar(folder, out=tmp_path / "out", cpu_seconds=2.0, test=13)
+    room.radar(folder, out=tmp_path / "out", steps=2, members=2, test=13)
     found = json.loads((tmp_path / "out" / "scores.json").read_text())
     models = ("fino", "fino-shift", "unet", "fino-mean")
     assert set(found["methods"]) == {
         *room.BASELINES, *models, *(f"{name}-matched" for name in models)
     }  # fmt: skip
     assert found["tiles"] < 1e-5
-    room.radar(folder, out=tmp_path / "out", cpu_seconds=2.0, test=13)  # goes on, or is done
+    room.radar(folder, out=tmp_path / "out", steps=2, members=2, test=13)  # goes on, or is done
     data = room.open_data(folder, window=16, test=13, validation=0)
     hour = room.last_hour(data, room.Run(tmp_path / "out" / "fino", data=data))
     assert draw_movie(hour, tmp_path / "a.gif").stat().st_size > 1000
@@ -90,7 +90,7 @@ def test_models_are_trained_scored_and_drawn(tmp_path, small):
 
 def test_settings_are_chosen_by_images_before_the_last_hours(tmp_path, small):
     folder = write_knmi(tmp_path / "knmi", frames=48)
-    room.radar(folder, out=tmp_path / "out", cpu_seconds=2.0, test=13, held=14)
+    room.radar(folder, out=tmp_path / "out", steps=2, members=2, test=13, held=14)
     found = json.loads((tmp_path / "out" / "scores.json").read_text())
     data = room.open_data(folder, window=16, test=13, validation=14)
     assert found["origins"] == len(data.validation) == 3
@@ -115,7 +115,8 @@ def test_a_page_without_marks_is_refused(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("no marks")
     found = {
-        "methods": {}, "cpu_seconds": {"fino": 60, "unet": 60}, "origins": 1, "tiles": 0.0,
+        "methods": {}, "cpu_seconds": {"fino": 60, "unet": 60}, "steps": {"fino": 9, "unet": 9},
+        "origins": 1, "tiles": 0.0,
         "weights": {"fino": 1, "unet": 1}, "minutes": 5,
     }  # fmt: skip
     line = {"nrmse": [1.0] * 12, "csi": {h: [0.5] * 12 for h in ("0.1", "1", "5")}}
