@@ -156,6 +156,7 @@ def noise(*shape):
     ],
     ids=["2 cells", "3 cells", "3 × 3 cells", "zero", "a zero field", "longdouble"],
 )
+@pytest.mark.filterwarnings("ignore:the training part is the same")
 def test_data_at_the_edge_of_sense_go_the_whole_way(u, tmp_path):
     data = small_data(u)
     model = package.build("fino", data, width=4, history=2)
@@ -168,6 +169,11 @@ def test_data_at_the_edge_of_sense_go_the_whole_way(u, tmp_path):
 def test_numbers_whose_squares_vanish_are_refused(size):
     with pytest.raises(ValueError, match=r"the field 'u' varies by .* Give it in another unit"):
         package.build("fino", small_data(size * noise(6, 6, 1, 8)), width=4, history=2)
+
+
+def test_data_that_are_the_same_everywhere_are_said_to_teach_nothing():
+    with pytest.warns(UserWarning, match=r"the same in every cell, frame and sample \(u = 3\)"):
+        package.build("fino", small_data(np.full((6, 6, 1, 8), 3.0)), width=4, history=2)
 
 
 @pytest.mark.parametrize("shape", [(0, 6, 1, 8), (6, 0, 1, 8), (6, 6, 0, 8), (6, 6, 1, 0)])

@@ -6,6 +6,7 @@ scale(u) = (u − mean) / std        per channel
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -91,4 +92,13 @@ def _fit(
         )
     # A channel that never changes has nothing to scale by; rounding must not blow it up.
     constant = spread <= 1e-7 * mean.abs().clamp_min(1e-30)
+    if constant.all() and not increments:
+        same = ", ".join(
+            f"{name} = {m:.6g}" for name, m in zip(part.data.fields, mean, strict=True)
+        )
+        warnings.warn(
+            f"the training part is the same in every cell, frame and sample ({same}): there is "
+            "nothing to learn. Check the arrays and axes that were given.",
+            stacklevel=4,
+        )
     return Scaling(mean.float(), torch.where(constant, still, spread).float())
