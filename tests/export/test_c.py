@@ -59,6 +59,22 @@ def test_a_step_in_c_is_the_step_of_torch(points, boundary, quick):
         assert worst_difference(step, model, random_given(model, space, batch=2)) < 1e-6
 
 
+@pytest.mark.parametrize(
+    ("points", "shape"),
+    [
+        ((48,), {"patch": 4}),
+        ((16, 24), {"patch": 2, "boundary": ("reflect", "neumann")}),
+        ((16, 24), {"patch": 2, "flux": True, "fields": ("u", "v")}),
+        ((4, 8, 12), {"patch": 2, "levels": 0}),
+    ],
+)
+def test_patches_of_cells_step_alike_in_c(points, shape, quick):
+    model = random_model(points=points, width=5, **{"boundary": "periodic", "levels": 1, **shape})
+    step = compile_step(model)
+    for space in (points, tuple(n + 8 for n in points)):
+        assert worst_difference(step, model, random_given(model, space, batch=2)) < 1e-6
+
+
 def test_names_from_files_stay_in_comments():
     """A name that ended its comment would be compiled and run."""
     program = describe(random_model(beside=EVERYTHING, width=3, levels=1))
@@ -141,6 +157,7 @@ def test_every_model_and_size_steps_alike_in_c(model, batch, quick):
     [
         ("fino", {"gate_radius": 1, "fuse_radius": 1, "levels": 1, "dt": "one", "width": 17}),
         ("fino", {"gate": False, "radius": (2, 1), "levels": 0, "dt": "fixed", "width": 33}),
+        ("fino", {"patch": 2, "levels": 1, "width": 17}),
         ("plain", {"width": 3, "levels": 1, "activation": "gelu"}),
         ("dilated-resnet", {"width": 3, "blocks": 1, "dilations": (1, 3)}),
         ("percnn", {"width": 3}),

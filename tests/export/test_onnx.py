@@ -60,6 +60,7 @@ def test_whatever_is_given_is_given_to_onnx_as_well(walls, condition, predict, *
     ("name", "shape"),
     [
         ("fino", {"gate_radius": 1, "fuse_radius": 1, "levels": 0, "dt": "one"}),
+        ("fino", {"patch": 2, "levels": 1, "width": 3}),
         ("plain", {"width": 3, "levels": 1, "activation": "gelu"}),
         ("dilated-resnet", {"width": 3, "blocks": 1, "dilations": (1, 3)}),
         ("percnn", {"width": 3}),
@@ -68,6 +69,16 @@ def test_whatever_is_given_is_given_to_onnx_as_well(walls, condition, predict, *
 def test_other_networks_of_stencils_are_exported_to_onnx(name, shape):
     model = random_model(name, boundary=("reflect", "periodic"), points=(12, 20), **shape)
     assert worst_difference(exported(model), model, random_given(model)) < 1e-6
+
+
+@pytest.mark.parametrize("points", [(16,), (16, 24), (4, 8, 12)])
+def test_patches_of_cells_and_their_fluxes_are_exported_to_onnx(points):
+    model = random_model(
+        points=points, boundary="periodic", fields=("u", "v"), patch=2, flux=True, levels=1, width=3
+    )
+    step = exported(model)
+    for space in (points, tuple(n + 4 for n in points)):
+        assert worst_difference(step, model, random_given(model, space, batch=2)) < 1e-6
 
 
 def test_the_model_says_its_rule_and_refuses_other_sizes():

@@ -94,6 +94,7 @@ def test_ten_steps_are_those_of_torch_for_every_boundary(tmp_path, boundary):
         {"radius": (2, 1), "levels": 1, "upsample": "linear", "activation": "tanh"},
         {"gate": False, "levels": 0, "dt": "fixed", "predict": "increment", "coordinates": True},
         {"gate_radius": 1, "fuse_radius": 1, "levels": 1, "predict": "frame"},
+        {"patch": 2, "levels": 1, "fields": ("u", "v"), "points": (16, 8)},
     ],
 )
 def test_ten_steps_are_those_of_torch_for_every_setting(tmp_path, settings):

@@ -111,6 +111,7 @@ def test_a_page_opens_without_a_request_or_a_message_and_equals_torch(browser, f
         {"width": 3, "levels": 0, "gate_radius": 1, "fuse_radius": 1, "predict": "increment"},
         {"width": 3, "levels": 1, "beside": {**BESIDE, "condition": "film"}},
         {"width": 36, "levels": 0, "beside": {**BESIDE, "condition": "film", "walls": None}},
+        {"width": 5, "levels": 1, "patch": 2, "fields": ("u", "v", "w"), "predict": "increment"},
         {"width": 3, "levels": 0, "beside": BESIDE, "fields": tuple("abcdef"), "coordinates": True},
     ],
 )

@@ -42,6 +42,7 @@ def test_a_fino_is_interpreted_alike_for_every_boundary_and_dimension(points, bo
         {"radius": (2, 1), "levels": 1, "upsample": "linear", "activation": "tanh"},
         {"gate": False, "levels": 0, "dt": "fixed"},
         {"gate_radius": 1, "fuse_radius": 1, "levels": 1, "dt": "one"},
+        {"patch": 2, "levels": 1},
     ],
 )
 @pytest.mark.parametrize("boundary", [("neumann", "periodic"), ("reflect", "dirichlet")])
@@ -49,8 +50,10 @@ def test_every_setting_of_a_fino_is_interpreted_alike(settings, boundary):
     assert_interpreted_alike(random_model(boundary=boundary, width=3, **settings))
 
 
-def test_fluxes_are_interpreted_alike():
-    assert_interpreted_alike(random_model(boundary=("periodic",) * 2, width=3, flux=True))
+@pytest.mark.parametrize("patch", [1, 2])
+def test_fluxes_are_interpreted_alike(patch):
+    shape = {"width": 3, "flux": True, "patch": patch, "levels": 1}
+    assert_interpreted_alike(random_model(boundary=("periodic",) * 2, **shape))
 
 
 @pytest.mark.parametrize("predict", ["frame", "increment", "linear", "stencil"])

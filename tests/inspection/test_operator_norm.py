@@ -46,6 +46,8 @@ def test_at_a_wall_the_norm_is_bounded_from_above(boundary: str) -> None:
     [
         ("fino", {"width": 4, "levels": 1}),
         ("fino", {"width": 4, "levels": 0, "gate": False, "activation": "gelu"}),
+        ("fino", {"width": 4, "levels": 1, "patch": 2}),
+        ("fino", {"width": 4, "levels": 1, "patch": 2, "flux": True}),
         ("unet", {"width": 3, "levels": 1}),
     ],
 )

@@ -7,7 +7,17 @@ from itertools import product
 import numpy as np
 from scipy.special import erf
 
-from fino.export.program import Add, EulerStep, Multiply, Pool, Program, Stencil, Upsample
+from fino.export.program import (
+    Add,
+    EulerStep,
+    Fold,
+    Multiply,
+    Pool,
+    Program,
+    Stencil,
+    Unfold,
+    Upsample,
+)
 
 #: How far a field is continued into a `neumann` mask.
 EXTENDED = 2
@@ -158,6 +168,23 @@ def upsample(program, op, values, theta):
     return z
 
 
+def fold(program, op, values, theta):
+    """Channel by channel, cell by cell of a patch, the last axis fastest."""
+    u, p = values[op.source], op.patch
+    cells = product(range(p), repeat=program.dims)
+    parts = [u[(slice(None), *(slice(i, None, p) for i in cell))] for cell in cells]
+    return np.stack(parts, axis=1).reshape(-1, *parts[0].shape[1:])
+
+
+def unfold(program, op, values, theta):
+    u, p = values[op.source], op.patch
+    parts = u.reshape(-1, p**program.dims, *u.shape[1:])
+    out = np.zeros((len(parts), *(p * n for n in u.shape[1:])))
+    for number, cell in enumerate(product(range(p), repeat=program.dims)):
+        out[(slice(None), *(slice(i, None, p) for i in cell))] = parts[:, number]
+    return out
+
+
 OPERATIONS = {
     Stencil: stencil,
     EulerStep: euler_step,
@@ -165,6 +192,8 @@ OPERATIONS = {
     Multiply: multiply,
     Pool: pool,
     Upsample: upsample,
+    Fold: fold,
+    Unfold: unfold,
 }
 
 

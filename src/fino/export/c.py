@@ -27,12 +27,14 @@ from fino.export.program import (
     Channel,
     EulerStep,
     Film,
+    Fold,
     Multiply,
     Operation,
     Pool,
     Program,
     Scalar,
     Stencil,
+    Unfold,
     Upsample,
 )
 from fino.trust.guards import FAR
@@ -150,6 +152,11 @@ class _Plan:
             is_gate = isinstance(operation, Multiply) and operation.gate
             kind = "SUM" if isinstance(operation, Add) else "GATED" if is_gate else "PRODUCT"
             self._call("combine", operation.sources, number, f"{kind}, ")
+        elif isinstance(operation, Fold):
+            name = "unfold" if isinstance(operation, Unfold) else "fold"
+            finer = number if name == "unfold" else operation.source
+            sizes = f"{self.values[finer][1]}, {operation.patch}, "
+            self._call(name, operation.sources, number, sizes)
         else:
             raise AssertionError(f"no call for {operation}")
 

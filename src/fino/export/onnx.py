@@ -19,7 +19,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from fino.export.program import Add, EulerStep, Multiply, Pool, Program, Stencil, Upsample
+from fino.export.program import (
+    Add,
+    EulerStep,
+    Fold,
+    Multiply,
+    Pool,
+    Program,
+    Stencil,
+    Unfold,
+    Upsample,
+)
 from fino.given import Given
 from fino.shapes import Field
 
@@ -346,6 +356,9 @@ class _Graph:
         if isinstance(operation, Pool):
             two = [2] * self.program.dims
             return self.add("AveragePool", u, kernel_shape=two, strides=two)
+        if isinstance(operation, Fold):
+            channels = self.program.values[operation.source][1]
+            return self._fold(operation, u, channels)
         assert isinstance(operation, Upsample)
         return self._upsample(operation, u, self.program.values[operation.source][1])
 
@@ -374,6 +387,26 @@ class _Graph:
             raw = self.add("Add", change[3], self.constant(operation.film.raw))
             step = self.add("Mul", step, self.add("Softplus", raw))
         return self.add("Add", u, step)
+
+    def _fold(self, operation: Fold, u: str, channels: int) -> str:
+        """(b, c, *(p n)) ↔ (b, c · p^d, *n): axes split, moved and joined; no size is fixed."""
+        dims, p, axes = self.program.dims, operation.patch, range(self.program.dims)
+        shape = self.add("Shape", u)
+        batch, space = self.slice(shape, 0, 0, 1), self.slice(shape, 0, 2, 9)
+        patch = self.integers(p)
+        if isinstance(operation, Unfold):
+            fields = self.integers(channels // p**dims)
+            split = self.add("Concat", batch, fields, *[patch] * dims, space, axis=0)
+            order = [0, 1, *(axis for a in axes for axis in (2 + dims + a, 2 + a))]
+            joined = self.add("Concat", batch, fields, self.add("Mul", space, patch), axis=0)
+        else:
+            coarse = self.add("Div", space, patch)
+            sides = [side for a in axes for side in (self.slice(coarse, 0, a, a + 1), patch)]
+            split = self.add("Concat", batch, self.integers(channels), *sides, axis=0)
+            order = [0, 1, *(3 + 2 * a for a in axes), *(2 + 2 * a for a in axes)]
+            joined = self.add("Concat", batch, self.integers(channels * p**dims), coarse, axis=0)
+        moved = self.add("Transpose", self.add("Reshape", u, split), perm=order)
+        return self.add("Reshape", moved, joined)
 
     def _upsample(self, operation: Upsample, u: str, channels: int) -> str:
         dims, is_linear = self.program.dims, operation.mode == "linear"

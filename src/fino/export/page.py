@@ -31,7 +31,16 @@ import fino
 from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.durable import write_whole
-from fino.export.program import EulerStep, Multiply, Program, Scalar, Stencil, Upsample, describe
+from fino.export.program import (
+    EulerStep,
+    Fold,
+    Multiply,
+    Program,
+    Scalar,
+    Stencil,
+    Upsample,
+    describe,
+)
 from fino.given import Given
 from fino.model.rollout import rollout
 from fino.pde import PROBLEMS
@@ -469,6 +478,8 @@ def _operation(operation: Any) -> dict[str, Any]:
         found |= {"activation": operation.activation, "dilation": operation.dilation}
     if isinstance(operation, Multiply):
         found["gate"] = operation.gate
+    if isinstance(operation, Fold):
+        found["patch"] = operation.patch
     if isinstance(operation, Upsample):
         found["mode"] = operation.mode
     if isinstance(operation, EulerStep):

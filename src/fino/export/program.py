@@ -32,7 +32,7 @@ from fino.grid import Grid
 from fino.locality import Locality
 from fino.model.dilated_resnet import DilatedResNet
 from fino.model.emulator import Emulator
-from fino.model.fino import EncoderDecoder, Fino, FinoBlock
+from fino.model.fino import EncoderDecoder, Fino, FinoBlock, FluxHead
 from fino.model.percnn import PeRCNN
 from fino.model.plain import Plain
 from fino.model.prior import MovingFrame
@@ -43,12 +43,14 @@ __all__ = [
     "Channel",
     "EulerStep",
     "Film",
+    "Fold",
     "Multiply",
     "Operation",
     "Pool",
     "Program",
     "Scalar",
     "Stencil",
+    "Unfold",
     "Upsample",
     "describe",
 ]
@@ -193,7 +195,27 @@ class Upsample:
         return (self.source,)
 
 
-Operation: TypeAlias = Stencil | EulerStep | Add | Multiply | Pool | Upsample
+@dataclass(frozen=True)
+class Fold:
+    """Patches of cells as channels of one cell, the last axis fastest.
+
+    A patch of two cells along every axis is one level coarser, of four cells two.
+    """
+
+    source: int
+    patch: int
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        return (self.source,)
+
+
+@dataclass(frozen=True)
+class Unfold(Fold):
+    """The inverse of a fold: the channels of a cell as a patch of cells."""
+
+
+Operation: TypeAlias = Stencil | EulerStep | Add | Multiply | Pool | Upsample | Fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,6 +297,11 @@ class Program:
             if isinstance(operation, Stencil):
                 channels = len(operation.weight)
             level += isinstance(operation, Pool) - isinstance(operation, Upsample)
+            if isinstance(operation, Fold):
+                cells, halvings = operation.patch**self.dims, operation.patch.bit_length() - 1
+                is_fold = not isinstance(operation, Unfold)
+                channels = channels * cells if is_fold else channels // cells
+                level += halvings if is_fold else -halvings
             found.append((level, channels))
         return tuple(found)
 
@@ -510,7 +537,9 @@ def _trace_network(tape: _Tape, network: Any) -> None:
 
 def _trace_levels(tape: _Tape, network: EncoderDecoder) -> None:
     """Encoder, bottleneck, decoder and head (eqs. 7–9)."""
-    u, skips = 0, []
+    patch, u, skips = network.settings.patch, 0, list[int]()
+    if patch > 1:
+        u = tape.add(Fold(u, patch))
     stacks: Any = network.encoder
     for stack in stacks:
         u = _trace_stack(tape, stack, u, network.settings)
@@ -521,7 +550,22 @@ def _trace_levels(tape: _Tape, network: EncoderDecoder) -> None:
     for stack, skip in upward:
         finer = tape.add(Upsample(u, network.upsample.mode))
         u = _trace_stack(tape, stack, tape.add(Add((finer, skip))), network.settings)
-    tape.stencil(network.head, u)
+    _trace_head(tape, network.head, u, patch)
+
+
+def _trace_head(tape: _Tape, head: Any, u: int, patch: int) -> None:
+    """The head; with patches a pointwise map, the patches' cells and, of fluxes, differences."""
+    if patch == 1:
+        tape.stencil(head, u)
+    elif not isinstance(head, FluxHead):
+        tape.add(Unfold(tape.stencil(head.map, u), patch))
+    else:
+        weight = _array(head.flux.flatten(0, 1))
+        pointwise = weight.reshape(*weight.shape, *[1] * len(head.radius))
+        fluxes = tape.add(Stencil(u, pointwise, np.zeros(len(weight), dtype=np.float32)))
+        weight = _array(head.difference)
+        zero = np.zeros(len(weight), dtype=np.float32)
+        tape.add(Stencil(tape.add(Unfold(fluxes, patch)), weight, zero))
 
 
 def _trace_stack(tape: _Tape, stack: Any, u: int, settings: Any) -> int:

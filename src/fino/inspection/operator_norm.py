@@ -22,7 +22,7 @@ from fino.given import Given
 from fino.inspection.held import modulations
 from fino.model.convolution import Convolution
 from fino.model.emulator import Emulator
-from fino.model.fino import Film, Fino
+from fino.model.fino import Film, Fino, FluxHead, PatchHead
 from fino.model.unet import UNet
 
 __all__ = ["Gates", "LayerBound", "layer_bound"]
@@ -141,7 +141,8 @@ class _Tally:
 
     def norm(self, name: str, level: int = 0) -> float:
         layer = self.network.get_submodule(name)
-        self.layers[name] = convolution_norm(layer, [n // 2**level for n in self.points])
+        wide = getattr(self.network.settings, "patch", 1) * 2**level
+        self.layers[name] = convolution_norm(layer, [n // wide for n in self.points])
         return self.layers[name]
 
 
@@ -155,7 +156,20 @@ def _fino(tally: _Tally) -> float:
     bound = stack("bottleneck", tally.levels)
     for level in reversed(range(tally.levels)):
         bound = stack(f"decoder.{level}", level) * (bound + 1) * stack(f"encoder.{level}", level)
-    return bound * tally.norm("head")
+    return bound * _head_norm(tally)
+
+
+def _head_norm(tally: _Tally) -> float:
+    """Cells that become channels, and channels that become cells, stretch nothing."""
+    head = tally.network.head
+    if isinstance(head, PatchHead):
+        return tally.norm("head.map")
+    if isinstance(head, FluxHead) and head.patch > 1:
+        fluxes = float(torch.linalg.matrix_norm(head.flux.detach().double().flatten(0, 1), 2))
+        apart = _window_norm(head.difference, head.radius, tally.points, head.boundary)
+        tally.layers["head"] = fluxes * apart
+        return tally.layers["head"]
+    return tally.norm("head")
 
 
 def _block(tally: _Tally, name: str, level: int) -> float:

@@ -32,10 +32,12 @@ __all__ = [
     "Upsample",
     "channels_last",
     "check_ghosts",
+    "fold",
     "pad",
     "pointwise",
     "stencil",
     "transposed",
+    "unfold",
 ]
 
 _CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -151,6 +153,29 @@ def stencil(
 def transposed(u: Field, weight: Tensor, bias: Tensor | None = None, **spread: int) -> Field:
     """The adjoint of a stencil: with a stride of two, twice the cells; weights (i, o, *taps)."""
     return _TRANSPOSED[u.dim() - 2](u, weight, bias, **spread)
+
+
+def fold(u: Field, patch: int) -> Field:
+    """Patches of cells as channels of one cell: (b, c, *n) → (b, c · patch^d, *(n / patch)).
+
+    Of a channel's cells in a patch, the one with the lowest indices comes first and the last axis
+    runs fastest.
+    """
+    space = u.shape[2:]
+    dims = len(space)
+    blocks = [size for n in space for size in (n // patch, patch)]
+    u = u.reshape(*u.shape[:2], *blocks)
+    inside, coarse = range(3, 3 + 2 * dims, 2), range(2, 2 + 2 * dims, 2)
+    return u.permute(0, 1, *inside, *coarse).flatten(1, 1 + dims)
+
+
+def unfold(u: Field, patch: int) -> Field:
+    """The inverse of `fold`: (b, c · patch^d, *n) → (b, c, *(patch · n))."""
+    space = u.shape[2:]
+    dims = len(space)
+    u = u.unflatten(1, (-1, *[patch] * dims))
+    order = [axis for a in range(dims) for axis in (2 + dims + a, 2 + a)]
+    return u.permute(0, 1, *order).reshape(*u.shape[:2], *(patch * n for n in space))
 
 
 class Pool(nn.Module):

@@ -35,8 +35,10 @@ from fino.model.convolution import (
     Pool,
     Upsample,
     channels_last,
+    fold,
     pad,
     pointwise,
+    unfold,
 )
 from fino.model.fused import FUSED_ACTIVATIONS, fused_blocks_allowed, run_fused
 from fino.model.network import (
@@ -56,7 +58,9 @@ __all__ = [
     "FinoBlock",
     "FinoBlockStack",
     "FinoSettings",
+    "FluxHead",
     "LocalOperatorBlock",
+    "PatchHead",
 ]
 
 
@@ -231,7 +235,11 @@ class EncoderDecoder(nn.Module):
         xᵢ₋₁ = Dᵢ(U↑(z) + xᵢ)           decoder: upsample, add the skip, blocks       (9)
         y    = W ∗ x₀                   head
 
-    (b, inputs, *space) → (b, outputs, *space).  Every axis must be a multiple of 2^levels.
+    With `patch` = p the network works on cells p times as wide, whose channels are the p^d cells
+    inside, and the head gives an answer for each of them: the cost of a coarse grid, the state of
+    a fine one.
+
+    (b, inputs, *space) → (b, outputs, *space).  Every axis must be a multiple of patch · 2^levels.
     """
 
     def __init__(self, settings: Any, block: Block, title: str) -> None:
@@ -239,7 +247,7 @@ class EncoderDecoder(nn.Module):
         self.settings, self.title = settings, title
         *fine, coarsest = settings.widths
         *fine_depths, bottleneck_depth = settings.stack_depths
-        entries = [settings.inputs, *fine]
+        entries = [settings.inputs * settings.patch**settings.dims, *fine]
         exits = [fine[0] if fine else coarsest, *fine]
         self.encoder = nn.ModuleList(
             FinoBlockStack(a, b, b, depth, settings, block)
@@ -268,7 +276,9 @@ class EncoderDecoder(nn.Module):
             below = reach.below(2).then(self.upsample.locality)
             skip = Locality.point(self.settings.dims)
             reach = down.locality.then(below.beside(skip)).then(up.locality)  # type: ignore[union-attr, operator]
-        return reach.then(self.head.locality)
+        if self.settings.patch > 1:
+            reach = reach.below(self.settings.patch)
+        return reach.then(self.head.locality)  # type: ignore[arg-type]
 
     def forward(self, x: Field, theta: Tensor | None = None) -> Field:
         """(b, inputs, *space), and parameters (b, p) where the network takes them.
@@ -281,10 +291,10 @@ class EncoderDecoder(nn.Module):
     def each(self, x: Field, theta: Tensor | None = None) -> list[Field]:
         """The answers of all members, which share all stacks before the last one."""
         check_field(x, self.settings, self.title)
-        check_halving(x, self.settings.levels)
+        check_halving(x, self.settings.levels, self.settings.patch)
         if self.embed is not None and theta is not None:
             theta = self.embed(theta)
-        x = channels_last(x)
+        x = channels_last(x if self.settings.patch == 1 else fold(x, self.settings.patch))
         skips = []
         for blocks in self.encoder:
             x = blocks(x, theta)
@@ -323,11 +333,30 @@ class _Branch(nn.Module):
         self.head = _head(exits[0], settings)
 
 
-def _head(inputs: int, settings: Any) -> Convolution | FluxHead:
+def _head(inputs: int, settings: Any) -> nn.Module:
     """What turns the last features into the answer."""
     if settings.flux:
-        return FluxHead(inputs, settings.outputs, settings.boundaries)
+        return FluxHead(inputs, settings.outputs, settings.boundaries, settings.patch)
+    if settings.patch > 1:
+        return PatchHead(inputs, settings.outputs, settings.boundaries, settings.patch)
     return Convolution(inputs, settings.outputs, (0,) * settings.dims, settings.boundaries)
+
+
+class PatchHead(nn.Module):
+    """A pointwise map to every cell of a patch: (b, inputs, *n) → (b, outputs, *(patch · n))."""
+
+    def __init__(self, inputs: int, outputs: int, boundary: Sequence[str], patch: int) -> None:
+        super().__init__()
+        self.patch = patch
+        dims = len(boundary)
+        self.map = Convolution(inputs, outputs * patch**dims, (0,) * dims, boundary)
+
+    @property
+    def locality(self) -> Locality:
+        return self.map.locality
+
+    def forward(self, u: Field) -> Field:
+        return unfold(self.map(u), self.patch)
 
 
 class FluxHead(nn.Module):
@@ -338,29 +367,33 @@ class FluxHead(nn.Module):
 
     Each face gives to one cell what it takes from the other, so the sum of a field over a periodic
     domain stays what it was, whatever the weights are.  Both lines are one stencil, `weight`, as
-    which they are exported.
+    which they are exported.  With a patch the faces are those of the cells inside the patches.
     """
 
     bias = None
 
-    def __init__(self, inputs: int, outputs: int, boundary: Sequence[str]) -> None:
+    def __init__(self, inputs: int, outputs: int, boundary: Sequence[str], patch: int = 1) -> None:
         super().__init__()
         self.boundary, self.radius = tuple(boundary), (1,) * len(boundary)
+        self.patch = patch
         bound = 1 / math.sqrt(inputs)
-        self.flux = nn.Parameter(torch.empty(len(boundary), outputs, inputs))
+        self.flux = nn.Parameter(
+            torch.empty(len(boundary), outputs * patch ** len(boundary), inputs)
+        )
         nn.init.uniform_(self.flux, -bound, bound)
 
     @property
     def weight(self) -> Tensor:
         """(outputs, inputs, 3, …): the fluxes of the cell and, taken away, those one cell on."""
-        dims, outputs, inputs = self.flux.shape
-        weight = self.flux.new_zeros(outputs, inputs, *[3] * dims)
-        at: tuple[Any, ...] = (..., *[1] * dims)
-        weight[at] = self.flux.sum(0)
-        for axis, flux in enumerate(self.flux):
-            at = (..., *(2 if a == axis else 1 for a in range(dims)))
-            weight[at] = -flux
-        return weight
+        return _differences(self.flux)
+
+    @property
+    def difference(self) -> Tensor:
+        """The same for fluxes that are channels already: (outputs, dims · outputs, 3, …)."""
+        dims = len(self.radius)
+        outputs = self.flux.shape[1] // self.patch**dims
+        one_each = torch.eye(dims * outputs).view(dims, outputs, dims * outputs)
+        return _differences(one_each)
 
     @property
     def weights(self) -> tuple[Tensor, Tensor]:
@@ -374,15 +407,31 @@ class FluxHead(nn.Module):
     def forward(self, u: Field) -> Field:
         # As fluxes, not as a stencil: both cells at a face get the same number, so that the sum is
         # kept to rounding in float32 as well.
-        dims, outputs, _ = self.flux.shape
-        fluxes = pointwise(pad(u, self.radius, self.boundary), self.flux.flatten(0, 1))
+        dims = len(self.radius)
+        fluxes = pointwise(u, self.flux.flatten(0, 1))
+        if self.patch > 1:
+            fluxes = unfold(fluxes, self.patch)
+        outputs = fluxes.shape[1] // dims
+        fluxes = pad(fluxes, self.radius, self.boundary)
         here: Any = (..., *[slice(1, -1)] * dims)
-        answer = torch.zeros_like(u[:, :1])
+        answer = fluxes.new_zeros(())
         for axis, flux in enumerate(fluxes.split(outputs, dim=1)):
             cells = [slice(1, -1)] * dims
             cells[axis] = slice(2, None)
             answer = answer + (flux[here] - flux[(..., *cells)])
         return answer
+
+
+def _differences(flux: Tensor) -> Tensor:
+    """Σ_a F_a(x) − F_a(x + e_a) as a stencil: (axes, outputs, inputs) → (outputs, inputs, 3, …)."""
+    dims, outputs, inputs = flux.shape
+    weight = flux.new_zeros(outputs, inputs, *[3] * dims)
+    at: tuple[Any, ...] = (..., *[1] * dims)
+    weight[at] = flux.sum(0)
+    for axis, one in enumerate(flux):
+        at = (..., *(2 if a == axis else 1 for a in range(dims)))
+        weight[at] = -one
+    return weight
 
 
 def _embedding(parameters: int) -> nn.Module:
@@ -395,7 +444,7 @@ def _embedding(parameters: int) -> nn.Module:
 class Fino(EncoderDecoder):
     """The FINO network: FINO blocks in an encoder–decoder.
 
-    (b, inputs, *space) → (b, outputs, *space).  Every axis must be a multiple of 2^levels.
+    (b, inputs, *space) → (b, outputs, *space).  Every axis must be a multiple of patch · 2^levels.
     `FinoSettings` lists all settings.  Widths of 16 and 32 use the hardware best; begin with few
     levels and check the reach.
     """
@@ -446,6 +495,8 @@ class EncoderDecoderSettings(NetworkSettings):
     activation   φ at the end of a block; the paper has ReLU, GELU did better with levels
     upsample     `nearest`, or `linear` with the boundary's own ghost cells
     parameters   scalars θ that modulate FINO's blocks; 0 for none
+    patch        cells along each axis whose values are channels of one wider cell; 1, or 2 where a
+                 fine grid is wanted at the cost of a coarse one
     members      networks of an ensemble, which share all stacks but the last; 1, or 3
     flux         whether the head gives fluxes, whose differences conserve every field's sum; where
                  all fields are conserved and all axes periodic
@@ -459,6 +510,7 @@ class EncoderDecoderSettings(NetworkSettings):
     activation: Activation = "relu"
     upsample: Literal["nearest", "linear"] = "nearest"
     parameters: int = 0
+    patch: Literal[1, 2, 4] = 1
     members: int = Setting(1, ge=1)
     flux: bool = False
 

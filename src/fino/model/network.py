@@ -120,11 +120,12 @@ def check_field(u: Field, settings: NetworkSettings, name: str) -> None:
         )
 
 
-def check_halving(u: Field, levels: int) -> None:
-    """Refuse a grid that cannot be halved `levels` times."""
-    stride = 2**levels
+def check_halving(u: Field, levels: int, patch: int = 1) -> None:
+    """Refuse a grid that cannot be cut into patches and halved `levels` times."""
+    stride = patch * 2**levels
     if any(n % stride for n in u.shape[2:]):
+        factor = "" if patch == 1 else f"patch ({patch}) times "
         raise ValueError(
-            f"grid {tuple(u.shape[2:])} should be a multiple of 2^levels = {stride} on every "
-            f"axis. Use fewer levels than {levels}, or another grid."
+            f"grid {tuple(u.shape[2:])} should be a multiple of {factor}2^levels = {stride} on "
+            f"every axis. Use fewer levels than {levels}, or another grid."
         )

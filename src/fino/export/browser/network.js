@@ -74,10 +74,13 @@ function layout(program) {
   const values = [{level: 0, channels: program.channels.length, last: -1}];
   program.operations.forEach((operation, i) => {
     for (const source of operation.sources) values[source].last = i;
-    const {level, channels} = values[operation.sources[0]];
+    const {level, channels} = values[operation.sources[0]], {kind} = operation;
+    const deeper = {pool: 1, upsample: -1, fold: Math.log2(operation.patch), unfold: -Math.log2(operation.patch)};
+    const cells = kind.endsWith("fold") ? program.halved.reduce((n, h) => (h ? n * operation.patch : n), 1) : 1;
     values.push({
-      level: level + (operation.kind === "pool") - (operation.kind === "upsample"),
-      channels: operation.kind === "stencil" ? operation.shape[0] : channels, last: Infinity,
+      level: level + (deeper[kind] ?? 0),
+      channels: kind === "stencil" ? operation.shape[0] : kind === "unfold" ? channels / cells : channels * cells,
+      last: Infinity,
     });
   });
   return values;
@@ -362,6 +365,33 @@ class PlainEngine {
               + a1 * (b0 * u[(i1 * coarse1 + j0) * c + k] + b1 * u[(i1 * coarse1 + j1) * c + k]);
       }
     }
+    return value;
+  }
+
+  /** Visit each number of a patch: where it lies among the fine cells, and where in the wide one. */
+  eachOfPatches(level, fields, patch, visit) {
+    const [h0, h1] = this.program.halved, p0 = h0 ? patch : 1, p1 = h1 ? patch : 1, inside = p0 * p1;
+    const [rows, cols] = this.size(level), fine = this.spaced(fields), wide = this.spaced(fields * inside);
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < cols; j++) {
+        const own = (Math.floor(i / p0) * (cols / p1) + Math.floor(j / p1)) * wide, part = (i % p0) * p1 + (j % p1);
+        for (let k = 0; k < fields; k++) visit((i * cols + j) * fine + k, own + k * inside + part);
+      }
+    return (rows / p0) * (cols / p1) * wide;
+  }
+
+  fold(operation, [source]) {
+    const {level, channels} = this.values[operation.sources[0]], u = this.numbers(source);
+    const length = this.eachOfPatches(level, channels, operation.patch, () => {});
+    const value = this.take(length), y = this.numbers(value).fill(0);
+    this.eachOfPatches(level, channels, operation.patch, (fine, wide) => { y[wide] = u[fine]; });
+    return value;
+  }
+
+  unfold(operation, [source], i) {
+    const {level, channels} = this.values[i + 1], u = this.numbers(source), [rows, cols] = this.size(level);
+    const value = this.take(rows * cols * this.spaced(channels)), y = this.numbers(value).fill(0);
+    this.eachOfPatches(level, channels, operation.patch, (fine, wide) => { y[fine] = u[wide]; });
     return value;
   }
 

@@ -457,6 +457,31 @@ void main() {
     this.layerwise(from, to, mean, (layer) => `mean(at, ${layer})`);
   }
 
+  fold(operation, from, to, i) {
+    this.folded(from, to, operation.patch, i, (k, p0, p1) => {
+      const part = k % (p0 * p1), c = Math.floor(k / (p0 * p1));
+      const at = `ivec3(at.x * ${p1} + ${part % p1}, at.y * ${p0} + ${Math.floor(part / p1)}, ${c >> 2})`;
+      return `texelFetch(from0, ${at}, 0)[${c & 3}]`;
+    });
+  }
+
+  unfold(operation, from, to, i) {
+    this.folded(from, to, operation.patch, i, (c, p0, p1) => {
+      const k = `${c * p0 * p1} + (at.y % ${p0}) * ${p1} + at.x % ${p1}`;
+      return `number(at.x / ${p1}, at.y / ${p0}, ${k})`;
+    });
+  }
+
+  /** Layers of four numbers, each read from one place; beyond the last channel of a value is zero. */
+  folded(from, to, patch, i, read) {
+    const [h0, h1] = this.program.halved, {channels} = this.values[i + 1], p0 = h0 ? patch : 1, p1 = h1 ? patch : 1;
+    const number = "float number(int x, int y, int k) { return texelFetch(from0, ivec3(x, y, k >> 2), 0)[k & 3]; }";
+    this.layerwise(from, to, number, (layer) => {
+      const four = [0, 1, 2, 3].map((i) => 4 * layer + i);
+      return `vec4(${four.map((k) => (k < channels ? read(k, p0, p1) : "0.")).join(", ")})`;
+    });
+  }
+
   upsample(operation, from, to) {
     const [h0, h1] = this.program.halved, {boundary} = this.program;
     if (operation.mode === "nearest") {
