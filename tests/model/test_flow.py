@@ -104,6 +104,26 @@ def test_a_model_of_flow_is_exact_in_tiles_saves_loads_and_sees_no_farther_than_
     assert torch.equal(fino.rollout(again, given, 2), whole)
 
 
+@pytest.mark.parametrize("predict", ["flow", "moved"])
+def test_images_that_were_mirrored_for_training_are_followed_the_other_way(predict):
+    """The mean motion is the model's own, so it is mirrored with the images, each its own way."""
+    data = radar_like(history=2)
+    prior = fino.build("fino", data, predict=predict, history=2, width=2, levels=0).prior.double()
+    given = data.train.begin([0], 2)[0].to(torch.float64)
+    assert float(prior.velocity[0].abs().max()) > 1
+    expected = prior(prior.carry(given))
+    for axis in (-1, -2):
+        back = replace(given, history=given.history.flip(axis), mask=given.mask.flip(axis))
+        facing = torch.ones(1, 2, dtype=torch.float64)
+        facing[0, axis] = -1
+        with prior.mirrored(facing):
+            found = prior(prior.carry(back)).flip(axis)
+        inner = (..., slice(28, 68), slice(28, 68))
+        torch.testing.assert_close(found[inner], expected[inner], atol=1e-6, rtol=0)
+        lost = prior(prior.carry(back)).flip(axis)
+        assert float((lost - expected)[inner].abs().max()) > 1e-2
+
+
 def test_flow_is_refused_where_nothing_is_an_image():
     u = np.random.default_rng(0).normal(size=(4, 12, 1, 16)).astype("f4")
     data = fino.from_array(u, dt=1.0, extent=(0, 1), boundary="periodic")

@@ -15,7 +15,8 @@ their weights by least squares on training data, and the one that suits the data
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from typing import ClassVar
@@ -71,6 +72,11 @@ class LinearPrior(nn.Module):
     def carry(self, given: Given) -> Given:
         """The history as the network and the prior itself are shown it."""
         return given
+
+    @contextmanager
+    def mirrored(self, facing: Tensor | None) -> Iterator[None]:
+        """For trajectories that are mirrored along the axes where `facing` (b, dims) is −1."""
+        yield
 
     def forward(self, given: Given, theta: Tensor | None = None) -> Field:
         """The frame (b, c, *space); `theta` (b, p) are the parameters, each from −1 to 1."""
@@ -199,10 +205,23 @@ class MovingFrame(LinearPrior):
 
     velocity: Tensor
     radius: tuple[int, ...]
+    facing: Tensor | None = None
 
     @property
     def frame_weights(self) -> Tensor | None:
         return _newest(self.history, self.channels)
+
+    @contextmanager
+    def mirrored(self, facing: Tensor | None) -> Iterator[None]:
+        self.facing = facing
+        try:
+            yield
+        finally:
+            self.facing = None
+
+    def turned(self, shift: Tensor) -> Tensor:
+        """The shift (b, dims) of trajectories as they are given, mirrored or not."""
+        return shift if self.facing is None else shift * self.facing
 
     def forward(self, given: Given, theta: Tensor | None = None) -> Field:
         return given.history[:, -1]
@@ -244,10 +263,11 @@ class Moved(MovingFrame):
     def shift(self, given: Given) -> Tensor:
         """Cells that each trajectory moves in the step: (b, dims)."""
         if given.parameters is None:
-            return self.velocity[:1].expand(len(given.history), -1)
+            return self.turned(self.velocity[:1].expand(len(given.history), -1))
         theta = given.parameters[:, : len(self.velocity) - 1]
         moved = self.velocity[0] + theta @ self.velocity[1:]
-        return moved if self.dt is None else moved * given.parameters[:, -1:] / self.dt
+        moved = moved if self.dt is None else moved * given.parameters[:, -1:] / self.dt
+        return self.turned(moved)
 
     @property
     def phases(self) -> int:
@@ -318,7 +338,7 @@ class Flow(MovingFrame):
         u = given.history
         mask = torch.ones_like(u[:, 0, :1]) if given.mask is None else given.mask
         mask = mask.to(u).expand(len(u), -1, -1, -1)
-        shift = self.velocity.expand(len(u), -1)
+        shift = self.turned(self.velocity.expand(len(u), -1))
         if u.shape[1] > 1:
             motion = local_motion(u[:, -2], u[:, -1], mask, shift)
         else:

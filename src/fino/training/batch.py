@@ -28,6 +28,7 @@ from fino.grid import Grid
 from fino.locality import Locality
 from fino.model.emulator import Emulator
 from fino.model.network import one_each
+from fino.model.prior import MovingFrame
 from fino.shapes import Trajectory
 from fino.streams import numpy_stream, torch_stream
 from fino.training.settings import TrainingSettings
@@ -44,7 +45,8 @@ class Batch:
     """What a model is given, the future (b, H, c, *space) it should predict, and their origin.
 
     `samples` are numbers of the data set, `starts` the first frames of the windows; `inner` are
-    the cells of a crop that count, without its halo.
+    the cells of a crop that count, without its halo; `facing` (b, dims) is −1 along the axes that
+    were mirrored, else 1.
     """
 
     given: Given
@@ -52,11 +54,14 @@ class Batch:
     samples: tuple[int, ...]
     starts: tuple[int, ...]
     inner: tuple[slice, ...] = ()
+    facing: Tensor | None = None
 
     def to(self, device: str) -> Batch:
         if device == "cpu":
             return self
-        return replace(self, given=self.given.to(device), future=self.future.to(device))
+        facing = None if self.facing is None else self.facing.to(device)
+        given, future = self.given.to(device), self.future.to(device)
+        return replace(self, given=given, future=future, facing=facing)
 
 
 def validation_part(data: Dataset) -> Part:
@@ -84,8 +89,13 @@ def draw_batch(
     pairs = list(zip(samples.tolist(), starts.tolist(), strict=True))
     given, future = _read(part, pairs, strides.tolist(), emulator.history, horizon)
     given = emulator.conditioning.with_dt(given, torch.from_numpy(strides * emulator.settings.dt))
-    if settings.augment:
-        given, future = augment(given, future, part.data.card, seed, step)
+    facing = None
+    if settings.augment and part.data.card.symmetries:
+        moves = draw_moves(part.data.card, given.space, len(future), seed, step)
+        if isinstance(emulator.prior, MovingFrame):  # it knows a motion along each axis
+            moves = [replace(move, swapped=False) for move in moves]
+            facing = torch.stack([move.facing(len(given.space)) for move in moves])
+        given, future = move_each(given, future, part.data.card, moves)
     if settings.noise:
         size = settings.noise * emulator.input_std.cpu().view(-1, *[1] * part.data.grid.dims)
         noise = torch.randn(given.history.shape, generator=torch_stream(seed, "noise", step))
@@ -104,6 +114,7 @@ def draw_batch(
         tuple(part.samples[i] for i, _ in chosen),
         tuple(start for _, start in chosen),
         inner,
+        None if facing is None else facing[rows],
     )
 
 
@@ -186,9 +197,14 @@ def augment(
     """
     if not card.symmetries:
         return given, future
-    draw = numpy_stream(seed, "augment", step)
-    moves = [Move.draw(card, given.space, draw) for _ in range(len(future))]
+    moves = draw_moves(card, given.space, len(future), seed, step)
     return move_each(given, future, card, moves)
+
+
+def draw_moves(card: Card, space: Sequence[int], count: int, seed: int, step: int) -> list[Move]:
+    """A symmetry for each trajectory of the batch of a step."""
+    draw = numpy_stream(seed, "augment", step)
+    return [Move.draw(card, space, draw) for _ in range(count)]
 
 
 @dataclass(frozen=True)
@@ -211,6 +227,10 @@ class Move:
         mirrored = tuple(axis for axis in axes if draw.random() < 0.5) if flip else ()
         swapped = "rotate" in card.symmetries and draw.random() < 0.5
         return cls(shift, mirrored, swapped, "sign" in card.symmetries and draw.random() < 0.5)
+
+    def facing(self, dims: int) -> Tensor:
+        """−1 along mirrored axes, 1 along the others: (dims,)."""
+        return torch.tensor([-1.0 if axis in self.mirrored else 1.0 for axis in range(dims)])
 
     def fields(self, u: Tensor, directions: Directions, channel: int) -> Tensor:
         """(…, *space); `directions` are those of the channels on the axis `channel`."""

@@ -107,10 +107,11 @@ def train(
         batch = batch.to(settings.device)
 
         state.optimizer.zero_grad()
-        with torch.autocast("cuda", torch.bfloat16, enabled=settings.mixed):
-            loss = unroll(batch.given, batch.future, batch.inner)
-        processes.stop_on(check_loss(loss, batch, emulator, state.step))
-        loss.backward()
+        with emulator.prior.mirrored(batch.facing):
+            with torch.autocast("cuda", torch.bfloat16, enabled=settings.mixed):
+                loss = unroll(batch.given, batch.future, batch.inner)
+            processes.stop_on(check_loss(loss, batch, emulator, state.step))
+            loss.backward()
         processes.average_gradients(emulator)
         norm = _clip(emulator, settings.clip)
         processes.stop_on(check_gradient(norm, batch, emulator, state.step))
