@@ -17,14 +17,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fino.cli.console import progress, say, say_json, table
+from fino.evaluation.evaluate import evaluate
+from fino.machine import threads
 from fino.metrics.scores import Scores
+from fino.recipe.data import open_data
 from fino.recipe.recipe import read_recipe
 from fino.recipe.run import carry_out, plan
 from fino.settings import did_you_mean
+from fino.training.run import find_run
 from lab.keep import keep_scores, load_kept
 from lab.results_words import EXPECTED, missing
 from lab.standing import standings
@@ -127,19 +131,28 @@ def sweep(
     for cell in cells:
         if time.monotonic() >= end:
             break
-        scores = run_cell(cell, out)
+        others = load_kept(cell.kept_as).get(cell.kept_as, {}).values()
+        scores = run_cell(cell, out, baselines=not any(other.baselines for other in others))
         kept = keep_scores(scores, cell.kept_as, cell.model)
         say(f"{cell.task}, {cell.model}: nRMSE {scores['nrmse'].value:.3g}, kept in {kept}")
     say("Next: python -m lab results --readme README.md")
 
 
-def run_cell(cell: Cell, out: Path, changes: Sequence[str] = ()) -> Scores:
-    """Train and score a cell, or go on where it was stopped."""
+def run_cell(cell: Cell, out: Path, changes: Sequence[str] = (), baselines: bool = True) -> Scores:
+    """Train and score a cell, or go on where it was stopped.
+
+    Baselines and the classical solver are the same for all models of a task: one that has them is
+    enough.
+    """
     recipe = read_recipe(cell.recipe, [*cell.changes, *changes], models=[cell.model])
     experiment = plan(recipe, out / cell.kept_as)
+    steps = [step for step in experiment.steps if step.kind in ("generate", "train")]
     with progress(f"{cell.task}, {cell.model}") as show:
-        for done, _ in enumerate(carry_out(experiment), start=1):
-            show(done / len(experiment.steps))
+        for done, _ in enumerate(carry_out(replace(experiment, steps=tuple(steps))), start=1):
+            show(done / (len(steps) + 1))
+        run = find_run(experiment.folder / cell.model, open_data(recipe.data, steps[-1].data))
+        with threads(1):
+            evaluate(run, baselines=baselines, worth=baselines, command=experiment.command)
     return Scores.load(experiment.folder / cell.model)
 
 
