@@ -123,7 +123,7 @@ def _in_words(tasks: Tasks, every: Mapping[str, Mapping[str, Standing]]) -> str:
 
 
 def _short(tasks: Tasks) -> str:
-    """What all rivals on one machine say, and FINO's block beside a plain one."""
+    """What all rivals with a short budget say, and FINO's block beside a plain one."""
     every = {_TASKS[task].split(" (")[0]: standings(cases) for task, cases in tasks.items()}
     return f"{best_words(every)} {against(every, 'plain')}"
 

@@ -184,7 +184,7 @@ def _short_budget(tasks: Tasks) -> list[str]:
     rows = {task: standings(cases) for task, cases in tasks.items()}
     return [
         *parts,
-        "The same tasks with a tenth of the budget, every model on one machine\n"
+        "The same tasks with a tenth of the budget, all models of a task on one machine\n"
         "(`python -m lab sweep --short`). Sizes and rates are those of the recipes; where a\n"
         "recipe has none for a rival, the rival has its small size, not searched for.\n",
         _spent(rows),
