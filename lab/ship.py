@@ -38,7 +38,7 @@ def ship(
     name: str,
     *,
     limits: tuple[str, ...] = (),
-    began_from: Path | None = None,
+    began_from: tuple[Path, ...] = (),
     overwrite: bool = False,
     json: bool = False,
 ) -> None:
@@ -55,7 +55,8 @@ def ship(
     limits
         A sentence about where the model fails; may be repeated.
     began_from
-        The run whose weights this one began from: what its training and data cost is added.
+        The run whose weights this one began from, and those before it: what their trainings and
+        data cost is added.
     overwrite
         Replace the model of that name.
     json
@@ -76,7 +77,7 @@ def ship_run(
     name: str,
     limits: Sequence[str] = (),
     *,
-    began_from: Path | None = None,
+    began_from: Sequence[Path] = (),
     overwrite: bool = False,
 ) -> Path:
     """Copy a scored run's best model into the package, with its card; returns the new folder.
@@ -97,8 +98,7 @@ def ship_run(
     scores = Scores.load(run)
     _check(run, scores)
     card = _card(run, scores, limits)
-    if began_from is not None:
-        card["cost"] |= _cost_before(began_from, run, card["cost"])
+    card["cost"] |= _cost_before(began_from, run, card["cost"]) if began_from else {}
     found = [file for file in (WEIGHTS, CONFIG, TRUST) if (run / "model" / file).exists()]
     files = {file: (run / "model" / file).read_bytes() for file in found}
     files[CARD] = (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()
@@ -150,15 +150,17 @@ def _card(run: Path, scores: Scores, limits: Sequence[str] = ()) -> dict[str, An
     }
 
 
-def _cost_before(before: Path, run: Path, cost: dict[str, Any]) -> dict[str, Any]:
-    """CPU-minutes with those of an earlier training, and the seconds that its own data took."""
-    minutes = Run(before).metrics[-1]["cpu_seconds"] / 60
-    found = {"cpu_minutes": float(f"{(cost['cpu_minutes'] or 0.0) + minutes:.3g}")}
-    facts = read_json(before / "data.json")
-    data = Card(**facts["card"])
-    if data.cost is None or facts["hash"] == read_json(run / "data.json")["hash"]:
-        return found
-    return {**found, "earlier_data_seconds": data.cost.seconds}
+def _cost_before(before: Sequence[Path], run: Path, cost: dict[str, Any]) -> dict[str, Any]:
+    """CPU-minutes with those of earlier trainings, and the seconds that their own data took."""
+    minutes = (cost["cpu_minutes"] or 0.0) + sum(
+        Run(one).metrics[-1]["cpu_seconds"] / 60 for one in before
+    )
+    found = {"cpu_minutes": float(f"{minutes:.3g}")}
+    facts = {data["hash"]: data for data in (read_json(one / "data.json") for one in before)}
+    facts.pop(read_json(run / "data.json")["hash"], None)
+    costs = [Card(**data["card"]).cost for data in facts.values()]
+    seconds = sum(one.seconds for one in costs if one is not None)
+    return {**found, "earlier_data_seconds": seconds} if seconds else found
 
 
 def _check(run: Path, scores: Scores) -> None:

@@ -71,7 +71,7 @@ def test_a_model_is_not_replaced_unless_asked(finished, shipped):
 
 def test_what_the_run_before_cost_is_added(finished, weights_folder):
     ship_run(finished / "fino", "alone")
-    ship_run(finished / "fino", "again", began_from=finished / "fno")
+    ship_run(finished / "fino", "again", began_from=[finished / "fno"])
     alone, again = (PRETRAINED[name].card["cost"] for name in ("alone", "again"))
     assert again["cpu_minutes"] > alone["cpu_minutes"]
     assert set(again) == set(alone)  # the data were the same, and are paid for once
