@@ -3,7 +3,7 @@
     python -m lab sweep                      what is missing, in order, with the time it takes
     python -m lab sweep --minutes 120        run it, one after another, until the time is over
     python -m lab sweep --only plain --minutes 60
-    python -m lab sweep --short --minutes 200        the table of two CPU-minutes, a task on one machine
+    python -m lab sweep --short --minutes 200        the table of two CPU-minutes
 
 A cell is a model on a task: `fino run laptop-TASK --model MODEL`, in a folder for each task, so
 that models share its data.  Its scores are kept as soon as there are any.  Stop it at any moment
