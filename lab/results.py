@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -13,6 +14,7 @@ from fino.metrics.scores import Scores
 from fino.report.page import scene_of
 from fino.report.scene import Scene
 from fino.training.run import PRETRAINED
+from lab.front import SHIPPED, Seconds, load_seconds
 from lab.keep import TASKS, group_seeds, load_kept, load_shipped
 from lab.readme import fill, readme_parts
 from lab.results_figures import Dot, error_and_cost, errors_over_time, field_panels, save_small
@@ -77,8 +79,9 @@ def write_results(
     scenes = {} if stays else _scenes(models, climate, show)
     if scenes:
         drawings["fields"] = field_panels(scenes)
-    if tasks:
-        drawings["pareto"] = _pareto(tasks, models)
+    seconds = load_seconds()
+    if tasks and seconds:
+        drawings["pareto"] = _pareto(tasks, models, seconds)
         moving = {task: cases for task, cases in tasks.items() if _moves(cases)}
         drawings["over-time"] = errors_over_time({t: _series(c) for t, c in moving.items()})
     if horizons:
@@ -88,7 +91,9 @@ def write_results(
         written[name] = save_small(figure, figures / f"results-{name}.png")
     places = {name: f"figures/{path.name}" for name, path in written.items()}
     short, audited = _without("short-"), _without("retuned-")
-    page = results_page(tasks, models, load_kept("ablation-"), horizons, short, audited, places)
+    page = results_page(
+        tasks, models, load_kept("ablation-"), horizons, short, audited, places, seconds
+    )
     out.write_text(page, encoding="utf-8")
     if show:
         show(1.0)
@@ -126,16 +131,18 @@ def _scenes(
     return {task: found[task] for task in models if task in found}
 
 
-def _pareto(tasks: Tasks, models: Mapping[str, Scores]) -> Figure:
+def _pareto(tasks: Tasks, models: Mapping[str, Scores], seconds: Seconds) -> Figure:
+    """Error against the seconds of a trajectory, all measured on one machine."""
     panels, baselines = {}, {}
     beside = with_shipped(tasks, models)
     for task in TASKS:
-        cases = tasks.get(task, {})
-        rows = standings(cases)
-        dots = [_dot(row) for row in rows.values() if _can_be_drawn(row)]
+        rows, cost = standings(tasks.get(task, {})), seconds.get(task, {})
+        dots = [_dot(row, cost[name]) for name, row in rows.items() if _has_place(name, row, cost)]
+        own = seconds.get(SHIPPED, {})
         if task in models:
-            (star,) = standings({"fino": models[task]}).values()
-            dots += [_dot(star, shipped=True)] if _can_be_drawn(star) else []
+            (star,) = standings({task: models[task]}).values()
+            if _has_place(task, star, own):
+                dots.append(replace(_dot(star, own[task]), name="fino", shipped=True))
         panels[task] = dots
         lowest = lowest_baseline(beside.get(task, {}).values())
         if lowest is not None:
@@ -143,14 +150,13 @@ def _pareto(tasks: Tasks, models: Mapping[str, Scores]) -> Figure:
     return error_and_cost(panels, baselines)
 
 
-def _can_be_drawn(row: Standing) -> bool:
+def _has_place(name: str, row: Standing, seconds: Mapping[str, float]) -> bool:
     """Diverged rows have no place on an axis; the tables have them."""
-    return bool(row.multiply_adds) and math.isfinite(row.nrmse) and row.nrmse > 0
+    return name in seconds and math.isfinite(row.nrmse) and row.nrmse > 0
 
 
-def _dot(row: Standing, shipped: bool = False) -> Dot:
-    assert row.multiply_adds is not None
-    return Dot(row.case, row.multiply_adds, row.nrmse, row.low, row.high, shipped)
+def _dot(row: Standing, seconds: float) -> Dot:
+    return Dot(row.case, 1e3 * seconds, row.nrmse, row.low, row.high)
 
 
 def _moves(cases: Mapping[str, Scores]) -> bool:

@@ -30,7 +30,7 @@ _BYTES = 150_000
 
 @dataclass(frozen=True)
 class Dot:
-    """One model in a panel: what a step costs, how wrong it is, and within what."""
+    """One model in a panel: what it costs, how wrong it is, and within what."""
 
     name: str
     cost: float
@@ -43,7 +43,7 @@ class Dot:
 def error_and_cost(
     panels: Mapping[str, Sequence[Dot]], baselines: Mapping[str, tuple[str, float]]
 ) -> Figure:
-    """nRMSE against multiply-adds a step; a star is the model that is shipped."""
+    """nRMSE against ms a trajectory; a star is the model that is shipped."""
     with drawn(_width(panels), 2.75 * _rows(panels)) as figure:
         shown: dict[str, Any] = {}
         for axes, (title, dots) in zip(_grid(figure, panels), panels.items(), strict=False):
@@ -53,7 +53,7 @@ def error_and_cost(
             _front(axes, dots)
             for dot in dots:
                 line = axes.errorbar(
-                    dot.cost / 1e6,
+                    dot.cost,
                     dot.error,
                     yerr=[[max(0.0, dot.error - dot.low)], [max(0.0, dot.high - dot.error)]],
                     fmt="*" if dot.shipped else "o",
@@ -64,7 +64,7 @@ def error_and_cost(
                 shown.setdefault(f"{dot.name}, shipped" if dot.shipped else dot.name, line)
             if title in baselines:
                 shown.setdefault("best baseline", _baseline_line(axes, *baselines[title], dots))
-            _finish(axes, title, "million multiply-adds a step")
+            _finish(axes, title, "ms a trajectory")
         figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=5)
         return figure
 
@@ -198,7 +198,7 @@ def _front(axes: Axes, dots: Sequence[Dot]) -> None:
         if not any(o.cost <= d.cost and o.error <= d.error and o is not d for o in dots)
     ]
     best.sort(key=lambda d: d.cost)
-    x, y = [d.cost / 1e6 for d in best], [d.error for d in best]
+    x, y = [d.cost for d in best], [d.error for d in best]
     axes.plot(x, y, color=INK, alpha=0.35, linewidth=1.1, drawstyle="steps-post", zorder=1)
 
 

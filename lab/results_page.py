@@ -16,6 +16,7 @@ from fino.report import tables
 from fino.report.tables import Cell, Table
 from lab.bench_horizon import LOST, measure_far
 from lab.compare import beside_paper
+from lab.front import Seconds, front_words, on_front
 from lab.keep import SHIPPED, TASKS, compare_cases, group_seeds
 from lab.results_words import (
     EXPECTED,
@@ -63,8 +64,13 @@ def results_page(
     short: Tasks,
     audited: Tasks,
     figures: Mapping[str, str],
+    seconds: Seconds | None = None,
 ) -> str:
-    """The whole page; `figures` says where each of them is: pareto, over-time, fields, horizon."""
+    """The whole page; `figures` says where each of them is: pareto, over-time, fields, horizon.
+
+    `seconds` is what a trajectory costs with every model, task by task.
+    """
+    seconds = seconds or {}
     rows = {task: standings(cases) for task, cases in tasks.items()}
     beside = with_shipped(tasks, models)
     as_audited = {task: standings(cases) for task, cases in audited.items()}
@@ -76,6 +82,7 @@ def results_page(
         "over test samples, ± the standard deviation over seeds.\n",
         "## In short\n",
         _bullets([*headline(models), *against_retuned(as_audited), *summary(rows, beside)]),
+        _bullets(front_words(rows, seconds)),
         _absent(missing(rows)),
         "## The shipped models beside the paper\n",
         _shipped(models).markdown(),
@@ -85,9 +92,10 @@ def results_page(
         f"{ADDED}\n",
         _spent(rows),
         _side_by_side(rows, beside).markdown(),
-        _picture(figures, "pareto", "Error against the cost of a step"),
+        _costs(rows, seconds),
+        _picture(figures, "pareto", "Error against the time of a trajectory"),
         _picture(figures, "over-time", "Error over time"),
-        *_short_budget(short),
+        *_short_budget(short, seconds),
         *_as_audited(as_audited, audited),
         *_details(tasks, models),
         *_ablations(ablations),
@@ -162,6 +170,29 @@ def _side_by_side(rows: Mapping[str, Mapping[str, Standing]], tasks: Tasks) -> T
     return Table("nRMSE on the test part", columns, tuple(cells), notes)
 
 
+def _costs(rows: Mapping[str, Mapping[str, Standing]], seconds: Seconds) -> str:
+    """Milliseconds of a trajectory with every model; bold is what is on the front."""
+    if not seconds:
+        return ""
+    cells = []
+    for task in TASKS:
+        known, times = rows.get(task, {}), seconds.get(task, {})
+        best = on_front(known, times)
+        line = [Cell(task)]
+        for name in EXPECTED:
+            if name in known and name in times:
+                value = 1e3 * times[name]
+                line.append(Cell(f"{value:.3g}", value, name in best))
+            else:
+                line.append(Cell("–"))
+        cells.append(tuple(line))
+    notes = (
+        "The networks alone, with sixteen trajectories at once, all on one machine and one thread "
+        "(`python -m lab front`). Bold: no model is both cheaper and better.",
+    )
+    return Table("Milliseconds a trajectory", ("task", *EXPECTED), tuple(cells), notes).markdown()
+
+
 def _baseline(cases: Iterable[Scores]) -> Cell:
     """The lowest baseline that any of the cases was scored beside."""
     lowest = lowest_baseline(cases)
@@ -176,19 +207,20 @@ def _spent(rows: Mapping[str, Mapping[str, Standing]]) -> str:
     return f"Spent were {low if low == high else f'{low} to {high}'} CPU-minutes each.\n"
 
 
-def _short_budget(tasks: Tasks) -> list[str]:
+def _short_budget(tasks: Tasks, seconds: Seconds) -> list[str]:
     """The same comparison for people in a hurry, where every rival and more seeds fit."""
     parts = ["## A short budget, every rival\n"]
     if not tasks:
         return [*parts, "Not run.\n"]
     rows = {task: standings(cases) for task, cases in tasks.items()}
+    front = front_words(rows, {t: seconds.get(f"short-{t}", {}) for t in rows})
     return [
         *parts,
         "The same tasks with a tenth of the budget, all models of a task on one machine\n"
         "(`python -m lab sweep --short`). Sizes and rates are those of the recipes; where a\n"
         "recipe has none for a rival, the rival has its small size, not searched for.\n",
         _spent(rows),
-        _bullets(summary(rows, tasks)),
+        _bullets([*summary(rows, tasks), *front]),
         _side_by_side(rows, tasks).markdown(),
     ]
 

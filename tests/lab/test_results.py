@@ -221,8 +221,10 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     keep_scores(Scores.load(finished / "fino"), "short-advection", "fino")
     keep_scores(Scores.load(finished / "fino"), "retuned-advection", "fino")
     keep_scores(Scores.load(finished / "fino"), "quickstart", "fino")
+    seconds = {"advection": {"fino": 2e-3, "fno": 1e-3}, "shipped": {}}
+    (results / "seconds.json").write_text(json.dumps({"seconds": seconds}))
     readme = tmp_path / "README.md"
-    marks = ("results", "ablations", "quickstart")
+    marks = ("results", "ablations", "quickstart", "short")
     readme.write_text("".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in marks))
     *written, filled = write_results(tmp_path / "docs" / "results.md", readme=readme)
     page = written[0].read_text()
@@ -235,8 +237,9 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
         f"results-{name}.png" for name in ("fields", "pareto", "over-time", "horizon")
     }
     assert "| advection |" in page and "not run" in page and "not shipped" in page
+    assert "By error and seconds of inference" in page and "**Milliseconds a trajectory**" in page
     assert "Does the gate help" in page and "Lowest: " in page
-    assert "with a twentieth of the budget" in page
+    assert "with a tenth of the budget" in page
     audited = r"\| advection \| 16, 6 → 6 \| fino \| .* \| 0.0047 \| .* \| [a-z-]+ [0-9.e-]+ \|\n"
     assert re.search(audited, page)
     assert "fino evaluate --pretrained advection" in page
