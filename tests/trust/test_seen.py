@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import fino
+from fino.evaluation.coverage import Coverage
 from fino.trust.bands import calibrate
 from fino.trust.guards import Diverged, Seen, limit_by
 
@@ -81,6 +82,23 @@ def test_what_is_unlike_the_training_data_is_named_in_one_line(trained, start, w
     assert lines[0].startswith("Sample 0 starts unlike the training data: ")
     assert "training saw" in lines[0] and "\n" not in lines[0]
     assert re.search(words, lines[0]), lines[0]
+
+
+def test_scores_count_the_starts_that_a_rollout_warns_of(trained):
+    """Limits that few starts have set count only where a number is out of its range, too."""
+    model, data = trained
+    given, future = data.test.begin(range(len(data.test)), 4)
+    noise = 0.02 * torch.arange(len(data.test)).view(-1, 1, 1, 1)
+    given = replace(given, history=given.history + noise * torch.randn(given.history.shape))
+    usual = model.trust
+    for starts in (90, 4):
+        seen = {**usual["seen"], "starts": starts, "limit": [1.0, 1.0]}
+        model.trust = {**usual, "seen": seen}
+        coverage = Coverage(fino.find_run(model, data))
+        coverage.add(given, future, future)
+        said_of = [bool(said(model, history)) for history in given.history]
+        assert coverage.alarms == said_of and sum(said_of) > 0
+    model.trust = usual
 
 
 def test_strict_refuses_it_before_any_step(trained):

@@ -258,6 +258,25 @@ class Seen:
         deviation = torch.linalg.inv(precision).diagonal()[own].sqrt().clamp_min(_NARROW)
         return torch.stack([away, (from_mean[:, own] / deviation).amax(1)], dim=1)
 
+    def weigh(
+        self, numbers: Tensor, names: Sequence[tuple[int, str, Tensor]]
+    ) -> tuple[Tensor, Tensor]:
+        """How far starts are (b,), and how far their numbers are out of the range of training.
+
+        The latter (b, n) is −1 for numbers that did not decide on the distance.  Limits that were
+        set by few starts count only where a number is out of its range, too.
+        """
+        both = self.in_limits(numbers, names)
+        low, high = (torch.tensor(v, dtype=torch.float64) for v in (self.low, self.high))
+        outside = torch.maximum(numbers - high, low - numbers) / (high - low).clamp_min(1e-6)
+        is_own = torch.tensor([name in _OWN for _, name, _ in names])
+        decided = is_own | (both[:, 1] < both[:, 0]).unsqueeze(1)
+        outside = torch.nan_to_num(outside, nan=-1.0).where(decided, -1.0)
+        distance = both.amax(1)
+        if self.starts < _FEW:
+            distance = distance.where(outside.amax(1) > 0, 0.0)
+        return distance, outside
+
     def _from_mean(self, numbers: Tensor) -> Tensor:
         """A number that a small domain does not have counts as that of the training data."""
         return torch.nan_to_num(numbers - torch.tensor(self.mean, dtype=torch.float64), nan=0.0)
@@ -319,20 +338,14 @@ def describe_start(
     if broken.any():
         return math.inf, f"Sample {int(broken.nonzero()[0])} starts with a NaN or an infinity."
     numbers, names = seen.measure(given, model if whole else None)
-    both = seen.in_limits(numbers, names)
-    distance = both.amax(1)
+    distance, out = seen.weigh(numbers, names)
     row = int(distance.argmax())
-    z, away = numbers[row], seen._from_mean(numbers[row])
-    low, high = (torch.tensor(v, dtype=torch.float64) for v in (seen.low, seen.high))
-    outside = torch.maximum(z - high, low - z) / (high - low).clamp_min(1e-6)
-    outside = torch.nan_to_num(outside, nan=-1.0)
-    share = away * (seen._whiten @ (away @ seen._whiten))
-    if float(both[row, 1]) >= float(both[row, 0]):
-        is_own = torch.tensor([name in _OWN for _, name, _ in names])
-        outside = outside.where(is_own, -1.0)
-        share = share.where(is_own, -1.0)
-    if seen.starts < _FEW and not float(outside.max()) > 0:
+    if not float(distance[row]) > 0:
         return 0.0, ""
+    z, away, outside = numbers[row], seen._from_mean(numbers[row]), out[row]
+    low, high = (torch.tensor(v, dtype=torch.float64) for v in (seen.low, seen.high))
+    share = away * (seen._whiten @ (away @ seen._whiten))
+    share = share.where(outside > -1, -1.0)
     worst = int(outside.argmax()) if float(outside.max()) > 0 else int(share.argmax())
     channel, name, where = names[worst]
     field, scale = model.settings.fields[channel], seen.scale[channel]
