@@ -203,6 +203,18 @@ def test_a_file_of_xarray_opens_with_its_own_names_and_dates(tmp_path):
     assert fino.open(tmp_path / "a.zarr", **told).hash == data.hash
 
 
+def test_the_unit_of_time_is_that_of_the_files_clock(tmp_path):
+    days = {"time": np.arange(5.0), "x": X}
+    for units, dt, shown in (("days since 2020-01-01", None, "1 days"), ("s", 2.0, "2")):
+        cube = xarray.Dataset({"u": (("run", "time", "x"), U)}, coords=days)
+        cube["time"].attrs["units"] = units
+        cube.to_netcdf(tmp_path / "a.nc")
+        data = fino.open(tmp_path / "a.nc", dt=dt, boundary="periodic")  # in whose unit is dt?
+        assert data.card.facts()["time"] == f"5 frames from {data.card.start:g}, Δt = {shown}"
+    kept = fino.save(fino.open(tmp_path / "a.nc", boundary="periodic"), tmp_path / "a.h5")
+    assert fino.open(kept or tmp_path / "a.h5").card.time_unit == "s"
+
+
 def test_names_of_axes_and_units_are_kept(tmp_path):
     places = {"lat": np.linspace(40, 45, 6), "lon": np.linspace(0, 7, 8), "time": np.arange(5.0)}
     values = np.random.default_rng(0).normal(size=(3, 5, 6, 8))
@@ -250,11 +262,21 @@ def test_guesses_are_on_the_card_and_coordinates_settle_them(tmp_path):
     assert data.card.guesses == (
         "predicted: u (array); not used: extra",
         "axes of u (6, 5, 16): sample time x (axes)",
+        "not given to models: nu, one number for each sample (parameters)",
     )
     late = np.moveaxis(U, 1, 2)  # sample, x, time: the lengths of t and x say so
     data = fino.open(write_npz(tmp_path / "b.npz", late, t=T, x=X), **COORDINATES)
     assert data.shape == (6, 5, 1, 16) and "sample x time" in data.card.guesses[-1]
     assert "| guessed | " in data.card.markdown()
+
+
+@pytest.mark.parametrize("kind", ["npz", "matlab", "netcdf 4"])
+def test_numbers_of_each_sample_that_nobody_asked_for_are_named(tmp_path, kind):
+    name, write, told = KINDS[kind]
+    path = write(tmp_path / name, U, nu=NU, t=T, x=X)
+    said = "not given to models: nu, one number for each sample (parameters)"
+    assert said in fino.open(path, **told).card.guesses
+    assert said not in fino.open(path, **told, array="u", parameters="nu").card.guesses
 
 
 def test_a_steady_problem_is_two_arrays_and_no_time_step(tmp_path):

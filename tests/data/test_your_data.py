@@ -57,6 +57,15 @@ def test_guesses_and_parts_are_said_before_training(trained, tmp_path, capsys):
     assert "Parts: chosen by hand (train 8, validation 1, test 3)" in said
 
 
+def test_what_models_are_given_beside_the_frames_is_said_with_its_range(tmp_path, capsys):
+    np.savez(tmp_path / "mine.npz", u=waves(12, 0), nu=np.linspace(1, 2, 12))
+    words = ["--dt", 0.1, "--extent", "0:1", "--boundary", "periodic", "--dry-run"]
+    run_command("run", "--data", tmp_path / "mine.npz", *words)
+    assert "Guessed: not given to models: nu, one number" in capsys.readouterr().out
+    run_command("run", "--data", tmp_path / "mine.npz", *words, "--parameters", "nu")
+    assert "Given to models beside the frames: nu from 1 to 2\n" in capsys.readouterr().out
+
+
 def test_a_run_finds_its_file_again_with_all_that_was_said_about_it(own):
     data = fino.find_run(own / "run").data
     assert data.dt == 0.1 and data.grid.boundary == ("periodic",) and len(data.test) == 3

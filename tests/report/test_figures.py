@@ -88,6 +88,14 @@ def test_axes_are_drawn_as_the_file_names_them():
     assert turned.axes == (("x", 50.0, 53.0), ("y", 0.0, 8.0))
 
 
+def test_times_are_shown_with_their_unit():
+    sea = scene((8, 8), time_unit="days")
+    titles = {axes.get_title() for axes in draw_fields(sea, count=2).axes}
+    assert "t = 0.4 days" in titles
+    assert player_content(sea)["facts"]["times"][1] == "0.1 days"
+    assert scene((8,)).title(1) == "t = 0.1" and scene((8,), 1, steady=True).title(0) == "steady"
+
+
 def test_cells_outside_of_a_mask_are_blank():
     """Transparent in the player and NaN in a movie of a rollout, not the colour of a value."""
     values = np.arange(12.0).reshape(1, 1, 3, 4)

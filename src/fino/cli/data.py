@@ -92,7 +92,7 @@ def data_table(data: Path | None, options: FileOptions | None) -> dict[str, Any]
 
 def tell_data(data: Dataset, parts: bool = True) -> None:
     """How a file was understood, what was guessed and how its samples are divided."""
-    from fino.report.words import describe_few
+    from fino.report.words import describe_few, describe_given
 
     facts = data.card.facts()
     known = [facts[name] for name in ("fields", "grid", "time") if facts.get(name)]
@@ -100,6 +100,8 @@ def tell_data(data: Dataset, parts: bool = True) -> None:
         known.append(f"{(~mask[0].astype(bool)).sum()} cells left out as NaN or by the mask")
     samples = "1 sample" if len(data) == 1 else f"{len(data)} samples"
     say(f"  Data: {samples} of {'; '.join(map(str, known))}")
+    if given := describe_given(data):
+        say(f"  Given to models beside the frames: {given}")
     for guess in data.card.guesses:
         say(f"  Guessed: {guess}")
     if parts:

@@ -111,6 +111,7 @@ def arrange(
     _check_alike(views)
     first = answers[0]
     lines = _find_lines(variables, first, letters[first])
+    guesses += _find_unused(variables, letters[first], frames.shape[0], [*letters, *named])
     told = {"dt": dt, "extent": extent, "boundary": boundary}
     facts |= _find_grid(lines, frames.shape, steady, told, usual)
     facts |= {
@@ -120,6 +121,8 @@ def arrange(
     named_axes = words if len(words) == len(letters[first]) else variables[first].dims
     facts["axes"] = _name_axes(named_axes, letters[first])
     facts["units"] = _find_units(variables, views, answers)
+    if not steady and dt is None:
+        facts["time_unit"] = _find_time_unit(variables, first, letters[first])
     facts["guesses"] = tuple(guesses)
     found = _find_beside(variables, beside, letters[first], frames.shape[0])
     if asked:
@@ -417,6 +420,37 @@ def _find_units(
         return ()
     pairs = zip(names, found, strict=True)
     return tuple(unit for name, unit in pairs for _ in range(views[name].size("c")))
+
+
+def _find_time_unit(variables: Variables, name: str, letters: Sequence[str | int]) -> str:
+    """What time is counted in: "days" of "days since 2020-01-01"; "" if nothing says it."""
+    dims = variables[name].dims
+    own = [dim for dim, letter in zip(dims, letters, strict=False) if letter == "t"]
+    for line in (*own, *_LINES["t"]):
+        if (variable := variables.get(line)) is not None:
+            if variable.kind == "M":
+                return "hours"  # as `_line` counts dates
+            return as_text(variable.attributes.get("units", "")).split(" since ")[0].strip()
+    return ""
+
+
+def _find_unused(
+    variables: Variables, letters: Sequence[str | int], samples: int, used: Sequence[str]
+) -> list[str]:
+    """A guess that names the arrays of one number for each sample that models are not given."""
+    if samples < 2:
+        return []
+    first = variables[used[0]]
+    along = {first.dims[i] for i, letter in enumerate(letters) if letter == "s" and first.dims}
+    lines = {name for names in _LINES.values() for name in names} | {*first.dims}
+    free = [
+        name
+        for name, v in variables.items()
+        if v.is_number and math.prod(v.shape) == max(v.shape, default=0) == samples
+        if name not in {*used, *lines} and (not along or not along.isdisjoint(v.dims))
+    ]
+    words = f"not given to models: {', '.join(free[:6])}, one number for each sample (parameters)"
+    return [words] if free else []
 
 
 def _find_beside(

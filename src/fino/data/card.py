@@ -27,7 +27,10 @@ SYMMETRIES = ("shift", "flip", "sign", "rotate")
 WALLS = ("neumann", "dirichlet")
 
 #: Facts that are written only where there are any, so that older files keep their bytes.
-_CONDITIONS = ("varying", "vary", "signals", "known", "forcing", "walls", "turning", "guesses")
+_CONDITIONS = (
+    *("varying", "vary", "signals", "known", "forcing", "walls", "turning", "guesses"),
+    "time_unit",
+)
 
 
 class Cost(Settings):
@@ -77,6 +80,8 @@ class Card(Settings):
     """The time of the first frame."""
     dt: float = 1.0
     """The time between two frames, in the unit of `speed`; of no meaning for steady data."""
+    time_unit: str = ""
+    """What time is counted in, such as "s" or "days"; "" if unknown."""
     frames: int
     """Frames in each trajectory; 2 for steady data, the input and the output."""
     samples: int
@@ -322,6 +327,7 @@ class Card(Settings):
             "time": "steady"
             if self.steady
             else f"{self.frames} frames from {self.start:g}, Δt = {self.dt:g}"
+            + (f" {self.time_unit}" if self.time_unit else "")
             + ("" if self.history is None else f"; the first {self.history} are shown"),
             "solved on": f"cells {self.refine} times finer, averaged" if self.refine > 1 else "",
             "error of the truth": f"{self.cost.truth_error:.2g} (nRMSE of the first sample against "

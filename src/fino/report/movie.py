@@ -67,7 +67,7 @@ def movie_frames(scene: Scene) -> Iterator[np.ndarray]:
     with drawn(width, height) as figure:
         canvas = FigureCanvasAgg(figure)
         figure.set_dpi(100)
-        title = figure.suptitle("steady" if scene.steady else f"t = {scene.times[0]:.4g}")
+        title = figure.suptitle(scene.title(0))
         draw = draw_line_rows if scene.dims == 1 else draw_rows
         artists = draw(figure, scene, panels)
         canvas.draw()
@@ -79,9 +79,9 @@ def movie_frames(scene: Scene) -> Iterator[np.ndarray]:
             artist.set_animated(True)
         canvas.draw()
         still = canvas.copy_from_bbox(figure.bbox)
-        for frame, time in enumerate(scene.times):
+        for frame in range(len(scene.times)):
             canvas.restore_region(still)
-            title.set_text("steady" if scene.steady else f"t = {time:.4g}")
+            title.set_text(scene.title(frame))
             for row, artists_of_row in zip(panels, artists, strict=True):
                 for artist, panel in zip(artists_of_row, row, strict=True):
                     values = panel.values[frame]
@@ -218,7 +218,7 @@ def player_content(scene: Scene) -> dict[str, Any]:
         "across": [across[0], *(f"{end:.4g}" for end in across[1:])],
         "up": [up[0], *(f"{end:.4g}" for end in up[1:])],
         "facts": {
-            "times": [f"{scene.times[i]:.4g}" for i in picked],
+            "times": [scene.when(i) for i in picked],
             "fields": [_played_field(scene, c, picked) for c in range(len(scene.fields))],
         },
     }

@@ -131,6 +131,7 @@ def scene_of(run: Run, sample: int = 0) -> Scene:
         parameters=dict(zip(data.card.varying, theta, strict=True)),
         is_masked=given.mask is not None,
         axis_names=data.card.axes,
+        time_unit=data.card.time_unit,
     )
 
 

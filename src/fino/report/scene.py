@@ -58,6 +58,7 @@ class Scene:
     parameters: dict[str, float] = field(default_factory=dict)
     is_masked: bool = False
     axis_names: tuple[str, ...] = ()
+    time_unit: str = ""
 
     def __post_init__(self) -> None:
         for name in ("truth", "prediction", "given"):
@@ -88,6 +89,14 @@ class Scene:
         unit = short(self.units[channel], 16) if self.units else ""
         name = short(self.fields[channel], 32)
         return f"{name} ({unit})" if unit not in ("", "1") else name
+
+    def when(self, frame: int) -> str:
+        """The time of a frame with its unit."""
+        return f"{self.times[frame]:.4g} {short(self.time_unit, 12)}".rstrip()
+
+    def title(self, frame: int) -> str:
+        """What stands above a frame."""
+        return "steady" if self.steady else f"t = {self.when(frame)}"
 
     def picture(self, values: np.ndarray) -> np.ndarray:
         """A plane as rows of pixels from the top: y upwards, or north."""
@@ -215,7 +224,7 @@ def _maps(scene: Scene, channel: int, count: int) -> Figure:
             for column, frame in enumerate(moments):
                 image = _map(axes[row, column], scene, panel.values[frame], panel.colors)
                 if row == 0:
-                    axes[row, column].set_title(f"t = {scene.times[frame]:.4g}", loc="center")
+                    axes[row, column].set_title(scene.title(frame), loc="center")
             axes[row, 0].set_ylabel(panel.name, fontsize=11)
             if row > 0:
                 beside = axes[:2, :] if row == 1 else axes[2, :]
@@ -304,8 +313,7 @@ def _lines(scene: Scene, channel: int, count: int) -> Figure:
     with drawn(2.3 * len(moments) + 0.9, 3.9) as figure:
         lines = draw_lines(figure, scene, moments, channel)
         for (truth, *_), frame in zip(lines, moments, strict=True):
-            title = "steady" if scene.steady else f"t = {scene.times[frame]:.4g}"
-            truth.axes.set_title(title, loc="center")
+            truth.axes.set_title(scene.title(frame), loc="center")
         return figure
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "counted",
     "describe_few",
     "describe_few_tested",
+    "describe_given",
     "describe_plan",
     "describe_question",
     "describe_reach",
@@ -134,10 +135,11 @@ def describe_trust(scores: Scores, has_data: bool = True) -> list[str]:
     lines, found = [], scores.trust
     if "coverage" in found:
         pairs = zip(found["coverage"]["levels"], found["coverage"]["held"], strict=True)
-        held = ", ".join(
-            f"{100 * share:.1f} % by the {100 * level:.0f} % band" for level, share in pairs
-        )
-        lines.append(f"Of the true values on the test part, the calibrated bands held {held}.")
+        (band, share), *others = [
+            (f"the {100 * a:.0f} % band", f"{100 * b:.1f} %") for a, b in pairs
+        ]
+        held = [f"{band} holds {share} of the true values", *(f"{a} {b}" for a, b in others)]
+        lines.append(f"On the test part, {', '.join(held)}.")
     if "guards" in found:
         guards = found["guards"]
         words = f"The guards warned of {guards['alarms']} of {guards['samples']} test rollouts"
@@ -234,12 +236,24 @@ def describe_question(data: Dataset, scores: Scores) -> str:
             f"Given {inputs} on a grid of {points} cells, find {fields}. Scored on "
             f"{facts['samples']} {facts['part']} samples that were not used for training."
         )
+    unit = f" {data.card.time_unit}" if data.card.time_unit else " in time"
     return (
         f"Given the first {facts['shown']} frames of {fields} on a grid of {points} cells, predict "
         f"the next {facts['steps']}, one after the other, each from the model's own predictions. "
         f"Scored on {facts['samples']} {facts['part']} trajectories that were not used for "
-        f"training; a frame is {facts['dt']:g} in time."
+        f"training. Frames are {facts['dt']:g}{unit} apart."
     )
+
+
+def describe_given(data: Dataset) -> str:
+    """What models are given beside the frames: parameters with their range, and other names."""
+    values, card = data.conditions.parameters, data.card
+    ranges = [] if values is None else zip(values.min(axis=0), values.max(axis=0), strict=True)
+    told = [
+        f"{name} from {low:.4g} to {high:.4g}"
+        for name, (low, high) in zip(card.varying, ranges, strict=True)
+    ]
+    return ", ".join([*told, *card.known, *card.forcing, *card.signals])
 
 
 def describe_sample(sample: int, parameters: dict[str, float], is_masked: bool) -> str:
@@ -298,10 +312,10 @@ def describe_worth(scores: Scores) -> str:
         return f"No classical solver that was tried is as good as {name} ({costs}); best is {best}."
     gain = found["matched_batched"] / many
     theirs = f"{ms(found['matched'])} a trajectory, {ms(found['matched_batched'])} in batches"
-    against = f"{theirs}, on about {_cells_of(solver)} cells; {name} {costs}; one thread each"
+    against = f"{theirs}, on about {_cells_of(solver)} cells; {name} {costs}, on one thread each"
     data = found["truth_error"]
     if data is not None and data > found["nrmse"]:
-        against += f"; matched at {data:.2g}, by which the data themselves are off"
+        against += f". Compared at an error of {data:.2g}, because the data are off by as much"
     if gain > _ABOUT_EVEN:
         pays = found["break_even"]
         after = f" It pays off after {pays:,.0f} trajectories." if pays else ""
