@@ -40,6 +40,7 @@ BENCHES: dict[str, tuple[str, str]] = {
     "train": ("lab.bench_train:train", "Error against CPU-seconds of training."),
     "generate": ("lab.bench_generate:generate", "Trajectories a second, time for 1 000."),
     "vrmse": ("lab.bench_vrmse:vrmse", "Errors over The Well's stretches, and conservation."),
+    "transfer": ("lab.bench_transfer:transfer", "Models on cells half as wide."),
     "horizon": ("lab.bench_horizon:horizon", "Rollouts far past the end of training."),
 }
 

@@ -37,7 +37,7 @@ from fino.model.pretrained import plan_again, solve_samples
 from fino.model.store import save_trust
 from fino.training.run import PRETRAINED, Run
 from fino.training.run_data import check_fit
-from fino.trust.bands import calibrate
+from fino.trust.bands import LEVELS, calibrate
 from fino.trust.equation import compare_equations
 from fino.trust.guards import Seen
 from lab.bench_horizon import solve_longer
@@ -159,7 +159,7 @@ def trust(
     shifted
         Trajectories of every shifted set.
     far
-        Test trajectories that are solved for several times as long.
+        Test trajectories that are solved for several times as long; 0 leaves that out.
     times
         How many times as long as the data of the training.
     further
@@ -241,10 +241,11 @@ def _measure(
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if only in ("", "coverage"):
-        later = solve_longer(run.data_card, times, far, lambda share: show(0.3 + 0.3 * share))
-        found |= {"samples": len(data.test), "far": len(later.test)}
+        found |= {"samples": len(data.test), "far": far}
         found["coverage"] = _coverage(run.with_data(data), data.test)
-        found["coverage_far"] = _coverage(run.with_data(later), later.test)
+        if far:
+            later = solve_longer(run.data_card, times, far, lambda share: show(0.3 + 0.3 * share))
+            found["coverage_far"] = _coverage(run.with_data(later), later.test)
     others = {} if only == "coverage" else _shift(run, shifted)
     show(0.7)
     if only in ("", "guards"):
@@ -430,7 +431,7 @@ def _summary(found: dict[str, Any]) -> dict[str, Any]:
     spots = found["spots"]
     return {
         "held at 90 %": found["coverage"]["held"][2],
-        "far": found["coverage_far"]["held"][2],
+        "far": found["coverage_far"]["held"][2] if "coverage_far" in found else None,
         "auc": found["guards"]["auc"],
         "false alarms": found["guards"]["sets"]["test"]["alarms"],
         "spots within 1.5": _within(spots, "estimate", "true"),
@@ -463,6 +464,14 @@ def _write_tables(kept: dict[str, Any]) -> None:
     write_whole(PAGE, text.encode())
 
 
+def _held(coverage: dict[str, Any] | None) -> dict[float, str]:
+    """What the band of each level held, in per cent; few trajectories do not allow all levels."""
+    if coverage is None:
+        return {}
+    pairs = zip(coverage["levels"], coverage["held"], strict=True)
+    return {level: f"{100 * share:.1f}" for level, share in pairs}
+
+
 def _tables(kept: dict[str, Any]) -> dict[str, list[str]]:
     bands = ["| model | 50 % | 80 % | 90 % | 95 % | 90 % at five times | width ÷ mean error |"]
     guards = [
@@ -477,10 +486,10 @@ def _tables(kept: dict[str, Any]) -> dict[str, list[str]]:
     for rows in tables.values():
         rows.append("|" + " --- |" * (rows[0].count("|") - 1))
     for name, found in kept.items():
-        near, far = found["coverage"], found["coverage_far"]
-        held = " | ".join(f"{100 * share:.1f}" for share in near["held"])
-        width = near["width"][2] / near["mean_error"]
-        bands.append(f"| {name} | {held} | {100 * far['held'][2]:.1f} | {width:.1f} |")
+        near, far = (_held(found.get(key)) for key in ("coverage", "coverage_far"))
+        held = " | ".join(near.get(level, "–") for level in LEVELS)
+        width = found["coverage"]["width"][LEVELS.index(0.9)] / found["coverage"]["mean_error"]
+        bands.append(f"| {name} | {held} | {far.get(0.9, '–')} | {width:.1f} |")
         sets = found["guards"]["sets"]
         said = ", ".join(
             f"{title}{_GIVEN_AWAY if row.get('card') else ''} {100 * row['alarms']:.0f} % "
