@@ -104,8 +104,12 @@ def solve_test_part(
 
 
 def plan_again(card: Card, **changes: Any) -> Plan:
-    """The plan that made the data of a card; `changes` are other settings of its problem."""
+    """The plan that made the data of a card.
+
+    `changes` are other settings of its problem, `vary` among them what is drawn anew.
+    """
     settings = {**card.parameters, **changes}
+    vary = settings.pop("vary", card.vary)
     settings.pop("initial", None)
     again = plan(
         card.name,
@@ -115,7 +119,7 @@ def plan_again(card: Card, **changes: Any) -> Plan:
         stride_time=card.stride_time,
         refine=card.refine,
         initial=card.initial or "ours",
-        vary=card.vary,
+        vary=vary,
         **settings,
     )
     if not changes and again.card.shape != card.shape:
