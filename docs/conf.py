@@ -22,6 +22,8 @@ exclude_patterns = ["figures/**", "inspection/**", "pages/**"]
 
 html_theme = "furo"
 html_title = "fino"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_theme_options = {"navigation_with_keys": True}
 # Read from disk and without a network: no fonts or scripts from elsewhere.
 html_copy_source = False
