@@ -250,4 +250,5 @@ def test_a_dry_run_tells_and_does_nothing(tmp_path, capsys):
     assert 20 < told["seconds"] < 300
     assert not any(step["skip"] for step in told["steps"]) and not out.exists()
     app(["run", "quickstart", "--dry-run", "--out", str(out)], result_action="return_value")
-    assert "Nothing was done now." in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "in all, training 2 models at once, into" in said and "Nothing was done now." in said

@@ -98,7 +98,7 @@ def _tell_plan(experiment: Experiment, json: bool) -> None:
         for s, state, seconds in steps
     ]
     table(recipe.title or recipe.name, ["step", "what", "about"], rows)
-    say(f"{_in_all(left)}, into {experiment.folder}. Nothing was done now.")
+    say(f"{_in_all(experiment, left)}, into {experiment.folder}. Nothing was done now.")
 
 
 def _own_data(experiment: Experiment) -> Dataset | None:
@@ -133,7 +133,7 @@ def _carry_out(experiment: Experiment, json: bool) -> list[Outcome]:
             if find_obstacles(step, state):
                 words += ", anew: what is there was made otherwise and goes to set-aside/"
             say(f"  {step.title:<32} {words}")
-        say(f"{_in_all(left)}, into {experiment.folder}. Ctrl-C keeps what is done.\n")
+        say(f"{_in_all(experiment, left)}, into {experiment.folder}. Ctrl-C keeps what is done.\n")
     outcomes = []
     try:
         for outcome in carry_out(experiment, partial(_watch, quiet=json)):
@@ -191,8 +191,12 @@ def _tell_results(experiment: Experiment, outcomes: list[Outcome], json: bool) -
         say(f"  {line}")
 
 
-def _in_all(seconds: float) -> str:
-    return f"About {_about(seconds)} in all" if seconds else "Everything is done already"
+def _in_all(experiment: Experiment, seconds: float) -> str:
+    if not seconds:
+        return "Everything is done already"
+    jobs, trained = experiment.recipe.jobs, sum(s.kind == "train" for s in experiment.steps)
+    at_once = f", training {min(jobs, trained)} models at once" if min(jobs, trained) > 1 else ""
+    return f"About {_about(seconds)} in all{at_once}"
 
 
 def _about(seconds: float) -> str:
