@@ -14,6 +14,7 @@ FNO, only the first way is its own.
 
 from __future__ import annotations
 
+import json as text
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -36,7 +37,7 @@ from fino.shapes import Field, Trajectory
 from fino.training.run import find_run
 from lab import keep
 
-__all__ = ["KEPT", "Interleaved", "on_finer_cells", "score_transfer", "transfer"]
+__all__ = ["KEPT", "Interleaved", "load_transfers", "on_finer_cells", "score_transfer", "transfer"]
 
 KEPT = "transfer.json"
 
@@ -78,6 +79,12 @@ def transfer(*runs: str, samples: int = 20, json: bool = False) -> None:
         [(row["run"], *("–" if row[k] is None else f"{row[k]:.3g}" for k in keys)) for row in rows],
     )
     say("Next: python -m lab results --readme README.md")
+
+
+def load_transfers() -> list[dict[str, Any]]:
+    """What is kept; empty where nothing was measured."""
+    path = keep.RESULTS / KEPT
+    return list(text.loads(path.read_text())) if path.exists() else []
 
 
 def score_transfer(name: str, samples: int) -> dict[str, Any]:

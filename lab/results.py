@@ -14,6 +14,7 @@ from fino.metrics.scores import Scores
 from fino.report.page import scene_of
 from fino.report.scene import Scene
 from fino.training.run import PRETRAINED
+from lab.bench_transfer import load_transfers
 from lab.front import SHIPPED, Seconds, load_seconds
 from lab.keep import TASKS, group_seeds, load_kept, load_shipped
 from lab.readme import fill, readme_parts
@@ -91,8 +92,11 @@ def write_results(
         written[name] = save_small(figure, figures / f"results-{name}.png")
     places = {name: f"figures/{path.name}" for name, path in written.items()}
     short, audited = _without("short-"), _without("retuned-")
+    transfers = load_transfers()
     page = results_page(
-        tasks, models, load_kept("ablation-"), horizons, short, audited, places, seconds
+        *(tasks, models, load_kept("ablation-"), horizons, short, audited, places),
+        seconds=seconds,
+        transfers=transfers,
     )
     out.write_text(page, encoding="utf-8")
     if show:

@@ -6,9 +6,10 @@ Nothing in it is written by hand, and a run that is missing is shown as not run.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fino.evaluation.compare import Comparison, Row
 from fino.metrics.scores import Scores
@@ -65,10 +66,12 @@ def results_page(
     audited: Tasks,
     figures: Mapping[str, str],
     seconds: Seconds | None = None,
+    transfers: Sequence[Mapping[str, Any]] | None = None,
 ) -> str:
     """The whole page; `figures` says where each of them is: pareto, over-time, fields, horizon.
 
-    `seconds` is what a trajectory costs with every model, task by task.
+    `seconds` is what a trajectory costs with every model, task by task; `transfers` are the rows of
+    `python -m lab bench transfer`.
     """
     seconds = seconds or {}
     rows = {task: standings(cases) for task, cases in tasks.items()}
@@ -100,6 +103,7 @@ def results_page(
         *_details(tasks, models),
         *_ablations(ablations),
         *_horizons(horizons, tasks, models, figures),
+        *_transferred(transfers or []),
         *_sources(tasks, audited),
         _again(models),
     ]
@@ -367,6 +371,28 @@ def _trained_for(scores: Scores, models: Mapping[str, Scores]) -> float | None:
         return asked
     same = (m for m in models.values() if m.model.get("sha256") == scores.model.get("sha256"))
     return next((m.cost.get("training_cpu_seconds") for m in same), None)
+
+
+def _transferred(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Models on cells half as wide as those they were trained on."""
+    if not rows:
+        return []
+    keys = ("own", "as it is", "scaled", "persistence")
+    cells = [
+        (
+            Cell(f"{row['task']}, {' × '.join(map(str, row['points']))}"),
+            Cell(str(row["run"])),
+            *(Cell("–" if row[k] is None else f"{row[k]:.3g}", row[k]) for k in keys),
+        )
+        for row in rows
+    ]
+    columns = ("task, finer cells", "run", "own cells", "as it is", "scaled", "persistence")
+    note = (
+        "Scaled: the stencils keep their length, so their taps lie two cells apart; only a local "
+        "model can. Nothing was trained on the finer cells."
+    )
+    table = Table("nRMSE of rollouts", columns, tuple(cells), (note,))
+    return ["## On cells half as wide\n", table.markdown()]
 
 
 def _sources(tasks: Tasks, audited: Tasks) -> list[str]:

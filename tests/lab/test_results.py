@@ -223,6 +223,8 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     keep_scores(Scores.load(finished / "fino"), "quickstart", "fino")
     seconds = {"advection": {"fino": 2e-3, "fno": 1e-3}, "shipped": {}}
     (results / "seconds.json").write_text(json.dumps({"seconds": seconds}))
+    finer = {"task": "advection", "run": "fino", "points": [256], "own": 0.1, "persistence": 1.0}
+    (results / "transfer.json").write_text(json.dumps([{**finer, "as it is": 0.5, "scaled": 0.1}]))
     readme = tmp_path / "README.md"
     marks = ("results", "ablations", "quickstart", "short")
     readme.write_text("".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in marks))
@@ -237,6 +239,7 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
         f"results-{name}.png" for name in ("fields", "pareto", "over-time", "horizon")
     }
     assert "| advection |" in page and "not run" in page and "not shipped" in page
+    assert "| advection, 256 | fino | 0.1 | 0.5 | 0.1 | 1 |" in page
     assert "By error and seconds of inference" in page and "**Milliseconds a trajectory**" in page
     assert "Does the gate help" in page and "Lowest: " in page
     assert "with a tenth of the budget" in page
