@@ -201,6 +201,15 @@ def test_a_movie_shows_every_field_with_its_scale_and_the_truth_as_far_as_it_is_
         assert image.n_frames == 4 and image.size[0] < beside[0] and image.size[1] == beside[1]
 
 
+def test_a_movie_of_a_rollout_has_the_units_of_the_data(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("fino.report.movie.write_movie", lambda scene, *_: drawn.append(scene))
+    frames, grid = np.zeros((2, 1, 6, 9)), Grid((6, 9), ((0, 2), (0, 3)), "neumann")
+    units = {"units": ("degC",), "time_unit": "days"}
+    write_rollout_movie(frames, tmp_path / "a.gif", grid, [1, 2], ("sst",), **units)
+    assert drawn[0].label(0) == "sst (degC)" and drawn[0].title(1) == "t = 2 days"
+
+
 def test_fields_that_are_not_square_are_the_right_way_round():
     """x to the right, y upwards: what is high at large x and low y is at the bottom right."""
     x, y = np.meshgrid(np.arange(12), np.arange(5), indexing="ij")

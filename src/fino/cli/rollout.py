@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fino.cli.console import progress, say, say_json
 from fino.cli.data import FileOptions, options_of
 from fino.grid import Grid
+
+if TYPE_CHECKING:
+    from fino.data.card import Card
 
 __all__ = ["rollout"]
 
@@ -110,8 +113,8 @@ def rollout(
         return
     frames = done.frames if interval is None else done.frames.frames
     size = tuple(frames.shape)
-    axes = () if source is None else source.card.axes
-    _write_movie(frames, movie, model, start, cut["region"], every, axes)
+    card = None if source is None else source.card
+    _write_movie(frames, movie, model, start, cut["region"], every, card)
     halo = {"halo_share": done.halo_share} if done.block else {}
     checked = None
     if check is not None:
@@ -152,7 +155,7 @@ def _write_movie(
     start: Any,
     region: Any,
     every: int,
-    axes: tuple[str, ...] = (),
+    card: Card | None = None,
 ) -> None:
     """The frames, or those of the first of a batch, as a GIF; none of a rollout without frames.
 
@@ -178,7 +181,10 @@ def _write_movie(
         mask = None if cut is None or mask is None else mask[(..., *cut)]
     times = [model.settings.dt * every * (frame + 1) for frame in range(len(frames))]
     fields = model.settings.fields
-    write_rollout_movie(frames, movie, grid, times, fields, truth, mask=mask, axes=axes)
+    names: dict[str, Any] = {}
+    if card is not None:
+        names = {"axes": card.axes, "units": card.units, "time_unit": card.time_unit}
+    write_rollout_movie(frames, movie, grid, times, fields, truth, mask=mask, **names)
 
 
 def _plan(

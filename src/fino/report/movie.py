@@ -154,11 +154,14 @@ def write_rollout_movie(
     *,
     mask: Any = None,
     axes: Sequence[str] = (),
+    units: Sequence[str] = (),
+    time_unit: str = "",
 ) -> Path:
     """Write frames (t, c, *space), an array or a tensor, as a GIF, beside the truth if it is known.
 
     The truth may end before the prediction does: then its picture is empty from there on.  Cells
-    where the mask (1, *space) is zero are left blank; `axes` are the names of the axes of space.
+    where the mask (1, *space) is zero are left blank; `axes` are the names of the axes of space,
+    `units` those of the fields.
     """
     path = Path(path)
     if path.suffix != ".gif":
@@ -180,8 +183,10 @@ def write_rollout_movie(
         moments,
         coarse,
         tuple(fields),
+        tuple(units),
         model="prediction",
         axis_names=tuple(axes)[:dims],
+        time_unit=time_unit,
     )
     return write_movie(scene, path, fps)
 

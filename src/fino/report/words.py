@@ -236,12 +236,13 @@ def describe_question(data: Dataset, scores: Scores) -> str:
             f"Given {inputs} on a grid of {points} cells, find {fields}. Scored on "
             f"{facts['samples']} {facts['part']} samples that were not used for training."
         )
-    unit = f" {data.card.time_unit}" if data.card.time_unit else " in time"
+    unit = data.card.time_unit
+    apart = f"{facts['dt']:g} {unit} apart" if unit else f"{facts['dt']:g} apart in time"
     return (
         f"Given the first {facts['shown']} frames of {fields} on a grid of {points} cells, predict "
         f"the next {facts['steps']}, one after the other, each from the model's own predictions. "
         f"Scored on {facts['samples']} {facts['part']} trajectories that were not used for "
-        f"training. Frames are {facts['dt']:g}{unit} apart."
+        f"training. Frames are {apart}."
     )
 
 
