@@ -129,6 +129,15 @@ def test_losses_agree_on_what_is_perfect_and_grow_with_the_error():
     assert LOSSES["paper"](error, spread).item() == pytest.approx((error**2).sum().item() / 3)
 
 
+def test_the_absolute_loss_is_a_mean_and_the_sobolev_loss_sees_how_rough_an_error_is():
+    flat, spread = torch.full((2, 1, 8, 8), 0.5), torch.ones(1, 1, 1)
+    rough = flat * (-1.0) ** torch.arange(8)
+    assert LOSSES["absolute"](rough, spread).item() == pytest.approx(0.5)
+    assert LOSSES["sobolev"](flat, spread).item() == pytest.approx(0.25)
+    # Neighbours along one axis differ by twice the error.
+    assert LOSSES["sobolev"](rough, spread).item() == pytest.approx(0.25 + 1.0)
+
+
 def test_the_default_loss_weighs_channels_by_their_fields_and_begins_near_one():
     data = blobs()
     model = little_fino(data, predict="increment")

@@ -43,13 +43,29 @@ def root_loss(error: Field, spread: Tensor) -> Tensor:
     return (square + 1e-12).sqrt().mean()
 
 
+def absolute_loss(error: Field, spread: Tensor) -> Tensor:
+    """The mean absolute error: what is uncertain is answered with its median, not its mean."""
+    return (error / spread).abs().mean()
+
+
+def sobolev_loss(error: Field, spread: Tensor) -> Tensor:
+    """The mean square of the error and of its differences between neighbours (the H¹ norm)."""
+    scaled = error / spread
+    slopes = [scaled.diff(dim=axis).square().mean() for axis in range(2, scaled.dim())]
+    return scaled.square().mean() + torch.stack(slopes).sum()
+
+
 #: Error (b, c, *space) and spread (c, 1…) → one number for a frame.
 LOSSES = {
     "paper": paper_loss,
     "scaled": scaled_loss,
     "fields": scaled_loss,
     "root": root_loss,
+    "absolute": absolute_loss,
+    "sobolev": sobolev_loss,
 }
+#: Losses that weigh channels by the size of their fields, not of the residual.
+_BY_FIELDS = ("fields", "absolute", "sobolev")
 
 
 class Unroll(nn.Module):
@@ -85,12 +101,12 @@ class Unroll(nn.Module):
     def _spread(self, given: Given) -> Tensor:
         """The unit of error for each channel: (c, 1, …), or (b, c, 1, …) where steps differ.
 
-        `fields` weighs the channels by the size of their fields, as nRMSE does, and has one
+        By default the channels are weighed by the size of their fields, as nRMSE does, with one
         common factor that makes the loss begin near one.
         """
         _, residual = self.emulator.residual_scale(given)
         fields = self.emulator.input_std.view(-1, *[1] * self.emulator.grid.dims)
-        if self.settings.loss != "fields":
+        if self.settings.loss not in _BY_FIELDS:
             return torch.where(residual > 0, residual, fields)
         channel = residual.dim() - 1 - self.emulator.grid.dims
         common = (residual / fields).square().mean(dim=channel, keepdim=True).sqrt()
