@@ -11,7 +11,7 @@ import torch
 
 import fino
 from fino.given import Given
-from fino.trust.bands import _KEPT, Bands, _quantiles_left_out, calibrate
+from fino.trust.bands import _KEPT, Bands, _quantiles_left_out, _rms_in_scales, calibrate
 
 FRAMES = 12
 
@@ -86,6 +86,16 @@ def test_bands_grow_with_lead_time_and_are_wider_where_errors_are_larger(walks):
     assert width[9].mean() > 2 * width[0].mean()
     assert model.trust["bands"]["activity"] != "even"
     assert width[:, 3:9].mean() > 1.3 * width[:, 15:21].mean()
+
+
+def test_how_errors_grow_is_counted_by_the_whole_field_not_by_its_quietest_cells():
+    """A cell without activity, whose small error grows tenfold, leaves that of the field alone."""
+    scale = torch.tensor([1.0, 1.0, 0.001, 1.0]).expand(1, 1, 4)
+    outside = torch.tensor([False, False, False, True])
+    errors = [torch.tensor([0.3, 0.4, quiet, 0.0]).expand(1, 1, 4) for quiet in (0.001, 0.01)]
+    first, later = (_rms_in_scales(u.masked_fill(outside, torch.nan), scale) for u in errors)
+    assert first.item() == pytest.approx(0.5 / 2**0.5, rel=1e-4)
+    assert later.item() == pytest.approx(first.item(), rel=1e-3)
 
 
 def test_past_the_calibrated_steps_bands_go_on_to_grow(walks):

@@ -79,7 +79,7 @@ class Bands:
     trajectories    how many they were calibrated on
     left_out        whether quantiles were found by leaving one trajectory out at a time; bands of
                     earlier versions are taken at level · (n + 1)/n instead
-    typical         the rms of |error| ÷ s in a trajectory, the median of them: (lead, field)
+    typical         rms of the error ÷ rms of s in a trajectory, the median of them: (lead, field)
     """
 
     activity: str
@@ -281,7 +281,7 @@ class _Errors:
 
     def _quantiles(self, name: str) -> tuple[list[Any], list[Any], list[Any], float]:
         """(lead, field) usual activity, (lead, field, level) quantiles, the typical error of a
-        trajectory (lead, field), and the relative width."""
+        trajectory in scales (lead, field), and the relative width."""
         usual, quantiles, each, widths = [], [], [], []
         for rows in self.found.values():
             error, *actives = (torch.cat(parts) for parts in zip(*rows, strict=True))
@@ -296,13 +296,24 @@ class _Errors:
             kept = [_quantiles_left_out(ratio) for ratio in ratios]
             usual.append(size.tolist())
             quantiles.append(kept)
-            squares = (error / scale).clamp_max(_FAR).square().nanmean(2)
-            each.append(squares.sqrt().median(0).values.tolist())
+            each.append(_rms_in_scales(error, scale).median(0).values.tolist())
             middle = [row[_KEPT.index(0.9)] for row in kept]
             width = torch.tensor(middle) * scale.mean((0, 2))
             typical = error.nan_to_num(0.0, 0.0, 0.0).mean((0, 2)).clamp_min(1e-30)
             widths.append((width / typical).clamp(1e-30, _FAR))
         return usual, quantiles, each, float(torch.stack(widths).log().mean())
+
+
+def _rms_in_scales(error: Tensor, scale: Tensor) -> Tensor:
+    """The rms of the error over the cells of a mask ÷ that of the scale: (b, c, cells) → (b, c).
+
+    Not the rms of their ratio: where the scale is small it would count small errors as large ones,
+    and these grow otherwise than the error of the whole field.
+    """
+    inside = ~error.isnan()
+    error = error.where(inside, 0.0).clamp_max(_FAR)
+    own, usual = error.square().sum(2), (scale.square() * inside).sum(2)
+    return (own / usual.clamp_min(1e-60)).sqrt()
 
 
 def _quantiles_left_out(ratios: Tensor) -> list[float]:
