@@ -222,7 +222,8 @@ def test_scaling_is_fitted_on_the_training_part_alone():
     assert steps.mean.tolist() == pytest.approx([10, 10], rel=1e-5)
     assert steps.std.max() < 1e-4
     still = fino.from_array(np.full((4, 5, 1, 8), 3.0), dt=1, extent=(0, 1), boundary="periodic")
-    assert fit_frames(still.train).std.tolist() == [1.0]  # nothing to scale by
+    with pytest.warns(UserWarning, match="there is nothing to learn"):
+        assert fit_frames(still.train).std.tolist() == [1.0]  # nothing to scale by
     with pytest.raises(ValueError, match="should be fitted on the train part alone, got the test"):
         fit_frames(data.test)
 

@@ -476,10 +476,19 @@ def test_a_sample_of_nan_does_not_close_a_file(tmp_path, kind):
     broken[4] = np.nan
     path, options = written(tmp_path, kind, broken)
     data = fino.open(path, **options)
-    with pytest.raises(ValueError, match=r"has NaN or infinite values\. Leave it out"):
+    said = r"run4\.csv has NaN or.* leave this" if kind == "folder" else "values. Leave it out"
+    with pytest.raises(ValueError, match=said):
         data.read([4])
     rest = fino.open(path, **options, leave_out=[4])
     assert np.allclose(rest.read([4])[0, :, 0], U[5], atol=1e-6)
+
+
+def test_gaps_in_a_single_trajectory_are_to_be_filled(tmp_path):
+    gaps = U[:1].copy()
+    gaps[0, 3, 5] = np.nan
+    data = fino.open(write_npz(tmp_path / "a.npz", gaps, t=T, x=X), **COORDINATES)
+    with pytest.raises(ValueError, match=r"first in frame 3\. Fill gaps in time, for.*--mask\)"):
+        data.read([0])
 
 
 def test_rows_that_are_missing_in_a_table_are_counted(tmp_path):
@@ -507,7 +516,8 @@ def test_pickles_that_could_run_code_are_refused(tmp_path):
 
 def test_coordinates_that_are_not_even_are_said_to_be(tmp_path):
     late = T**2
-    with pytest.raises(ValueError, match=r"its times are not evenly spaced\. Give dt=… \(--dt\)"):
+    spaced = r"not evenly spaced: frames are 0\.01 to 0\.07 apart\. .* add dt=0\.04 \(--dt 0\.04\)"
+    with pytest.raises(ValueError, match=spaced):
         fino.open(write_npz(tmp_path / "a.npz", t=late, x=X), **COORDINATES)
     with pytest.raises(ValueError, match=r"its coordinates are not evenly spaced\. Give extent=…"):
         fino.open(write_npz(tmp_path / "a.npz", t=T, x=X**2), **COORDINATES)

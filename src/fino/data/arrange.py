@@ -359,8 +359,13 @@ def _find_grid(
     if not steady and found["dt"] is None and clock is not None:
         start, step = find_clock(clock, shape[1])
         found |= {"start": start, "dt": step}
-        if not np.allclose(np.diff(clock), step, rtol=1e-2):
-            raise ValueError("its times are not evenly spaced. Give dt=… (--dt) to take them so.")
+        steps = np.diff(clock)
+        if not np.allclose(steps, step, rtol=1e-2):
+            raise ValueError(
+                f"its times are not evenly spaced: frames are {steps.min():.6g} to "
+                f"{steps.max():.6g} apart. To take them as evenly spaced, add dt={step:g} "
+                f"(--dt {step:g})."
+            )
     if found["extent"] is None and all(lines[a] is not None for a in lines if a != "t"):
         axes = [find_axis(lines[a], n) for a, n in zip("xyz", shape[3:], strict=False)]
         if not all(even for _, _, even in axes):

@@ -221,6 +221,13 @@ class GuardedFrames:
         broken = find_broken(numbers)
         if broken:
             number = samples[broken[0]]
+            if self.shape[0] == 1:
+                frame = range(self.shape[1])[times][broken[1]]
+                raise BrokenSample(
+                    f"{self.path} has NaN or infinite values, first in frame {frame}. Fill "
+                    "gaps in time, for example with xarray's interpolate_na, mask cells without "
+                    "numbers (--mask), or, of several files, leave this out (--leave-out)."
+                )
             raise BrokenSample(
                 f"{self.path}: sample {number} has NaN or infinite values. Leave it out: "
                 f"fino.open(…, leave_out=[{number}]), or --leave-out {number}."
