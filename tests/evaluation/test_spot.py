@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import fino
-from fino.evaluation.spot import _SPARE, _choose, hold_out, spot_check
+from fino.evaluation.spot import _SPARE, _bound, _choose, hold_out, spot_check
 from fino.evaluation.worth import find_truth
 from fino.metrics import nrmse
 from fino.training.run import find_run
@@ -57,6 +57,15 @@ def test_an_error_that_grows_otherwise_than_in_validation_is_found_on_coarse_cel
     assert check.estimate == pytest.approx(true, rel=0.3)
     assert check.bounds[0] <= true <= check.bounds[1]
     assert np.mean(check.found) < 0.1 * true
+
+
+@pytest.mark.parametrize(("away", "found"), [(0.95, 0.002), (1.05, 0.002), (2.0, 3**0.5)])
+def test_a_coarse_solution_says_nothing_of_errors_below_what_is_known_of_its_own(away, found):
+    usual = torch.full((4, 1), 0.001, dtype=torch.float64)
+    doubt = torch.ones_like(usual)
+    whole, (low, high) = _bound(2 * usual, usual, torch.tensor([2.0]), away * doubt, doubt, 1)
+    assert whole[1:].flatten().tolist() == pytest.approx([found] * 3)
+    assert low <= float(whole.mean()) <= high
 
 
 def test_every_trajectory_is_solved_with_its_own_parameters(tmp_path):

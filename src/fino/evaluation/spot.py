@@ -15,10 +15,10 @@ From the places to the domain the errors go by what the bands of the model follo
 validation.  Off the training data they grow otherwise, so a third of the cost goes to the whole
 rollout on coarse cells, and on still coarser ones.  How far the former are from the truth, C, is
 known for the steps that were checked, is taken to grow as a power of time from there, and is no
-less than the difference of the two tells.  With their distance D from the prediction, the error E
-of the prediction lies between
+less than the difference of the two tells.  That is sure to a fifth, so with their distance D from
+the prediction the error E of the prediction lies between
 
-    D − C ≤ E ≤ D + C
+    D − 1.2 C ≤ E ≤ D + 1.2 C
 
 As long as what validation says of the growth is within these bounds it is believed.  Where it is
 below them E² = D² − C², as if the errors of model and solver had nothing in common, and errors
@@ -61,7 +61,7 @@ _SPARE = 24
 _LAST = 3
 #: The share of the cost that the first steps may take; the rest is for coarse cells up to the end.
 _FIRST = 0.65
-#: C is known to that share of itself: nearer to it D² − C² says nothing, and D − C is taken.
+#: C is known to that share of itself: a distance nearer to it says nothing of a small error.
 _SURE = 0.2
 #: A coarse solution that differs from the coarser one by more than that share of the field does
 #: not resolve it, and says nothing.
@@ -419,10 +419,9 @@ def _bound(
             # Where the coarse solution is not finite it allows anything.
             d = distance[t].nan_to_num(0.0)
             c = torch.where(distance[t].isfinite(), doubt[t], torch.inf)
-            low[t], high[t] = (d - c).clamp_min(0), d + c
+            low[t], high[t] = (d - (1 + _SURE) * c).clamp_min(0), d + (1 + _SURE) * c
             alone = ((d - c).clamp_min(0) * (d + c)).sqrt()  # of D² − C²
-            least = torch.where(d - c > _SURE * c, alone, d - c)
-            found[t] = torch.minimum(torch.where(d - c > found[t], least, found[t]), d + c)
+            found[t] = torch.minimum(torch.where(low[t] > found[t], alone, found[t]), high[t])
             level = found[t] / usual[t]
     ends = float(low.mean()), float(high.mean())
     return found, ends if math.isfinite(ends[1]) else None
