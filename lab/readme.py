@@ -37,15 +37,21 @@ _BASELINES = {
     "analogue": "the most similar training inputs",
     "regression": "linear regression",
 }
-#: The ablations in a few lines: what is left out → the task's kept scores and case.
-_WITHOUT = {
-    "FINO, three blocks": ("ablation-gate", "fino-gate-true"),
-    "without the gate": ("ablation-gate", "fino-gate-false"),
-    "with Δt = 1 instead of a learned one": ("ablation-dt", "fino-dt-one"),
-    "one block instead of three": ("ablation-blocks", "fino-blocks-1"),
-    "a plain U-Net of equal cost": ("ablation-unet", "unet"),
+#: What does what, in a few lines: what is changed → its case in `ablation-parts-TASK`.
+_CHANGED = {
+    "FINO": "fino",
+    "without the linear prior": "fino-without-prior",
+    "without the gate": "fino-without-gate",
+    "with Δt = 1, a residual block": "fino-unit-step",
+    "with GELU instead of ReLU": "fino-gelu",
+    "with AdamW instead of SOAP": "fino-adamw",
+    "without symmetries": "fino-without-symmetries",
+    "plain 3×3 convolutions instead of FINO's block": "plain",
+    "the same without the linear prior": "plain-without-prior",
+    "FNO": "fno",
+    "FNO without the linear prior": "fno-without-prior",
 }
-_WITHOUT_ON = ("advection", "diffusion-reaction-2d")
+_PARTS = "ablation-parts-"
 
 
 def fill(path: Path, name: str, words: str) -> Path:
@@ -64,8 +70,9 @@ def readme_parts(
 ) -> dict[str, str]:
     """Mark → what belongs there, of everything that is kept."""
     parts = {"results": _results(tasks)} if tasks else {}
-    if all(f"{name}-{task}" in ablations for name, _ in _WITHOUT.values() for task in _WITHOUT_ON):
-        parts["ablations"] = _ablations(ablations)
+    changed = {t: standings(ablations[_PARTS + t]) for t in TASKS if _PARTS + t in ablations}
+    if changed:
+        parts["ablations"] = _ablations(changed)
     if short:
         parts["short"] = _short(short)
     if quickstart:
@@ -128,13 +135,21 @@ def _short(tasks: Tasks) -> str:
     return f"{best_words(every)} {against(every, 'plain')}"
 
 
-def _ablations(ablations: Tasks) -> str:
-    """What does what, after a CPU-minute."""
+def _ablations(tasks: Mapping[str, Mapping[str, Standing]]) -> str:
+    """What does what: the mean over seeds and its deviation, one part changed at a time."""
     rows = []
-    for words, (name, case) in _WITHOUT.items():
-        found = [ablations[f"{name}-{task}"][case]["nrmse"].value for task in _WITHOUT_ON]
-        rows.append([words, *(f"{value:.2g}" for value in found)])
-    return _table(["nRMSE after one CPU-minute", *(_TASKS[t] for t in _WITHOUT_ON)], rows)
+    for words, case in _CHANGED.items():
+        found = [rows_of.get(case) for rows_of in tasks.values()]
+        if any(found):
+            rows.append([words, *("not run" if one is None else _spread(one) for one in found)])
+    first = next(iter(tasks.values()))["fino"]
+    minutes = f"{first.minutes:.2g} CPU-minutes" if first.minutes else "training"
+    seeds = f", {first.seeds} seeds" if first.seeds > 1 else ""
+    return _table([f"nRMSE after {minutes}{seeds}", *(_TASKS[t] for t in tasks)], rows)
+
+
+def _spread(row: Standing) -> str:
+    return f"{row.nrmse:.2g}" + (f" ± {row.deviation:.1g}" if row.deviation is not None else "")
 
 
 def _quickstart(cases: Mapping[str, Scores]) -> str:

@@ -217,6 +217,9 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     keep_folder(finished)
     keep_scores(Scores.load(finished / "fno"), "ablation-gate-advection", "fino-gate-false")
     keep_scores(Scores.load(finished / "fino"), "ablation-gate-advection", "fino-gate-true")
+    for seed in (0, 1):
+        keep_scores(Scores.load(finished / "fino"), "ablation-parts-advection", f"fino-seed-{seed}")
+    keep_scores(Scores.load(finished / "fno"), "ablation-parts-advection", "fno")
     keep_scores(Scores.load(finished / "fino"), "horizon-advection", "fino")
     keep_scores(Scores.load(finished / "fino"), "short-advection", "fino")
     keep_scores(Scores.load(finished / "fino"), "retuned-advection", "fino")
@@ -232,6 +235,7 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     page = written[0].read_text()
     assert filled == readme and "| advection, 6 steps | 0.0049 |" in readme.read_text()
     assert re.search(r"\| FINO, [0-9.]+ k weights \| [0-9.e-]+ \| ", readme.read_text())
+    assert re.search(r"\| FINO \| [0-9.e-]+ ± 0 \|\n\| FNO \| [0-9.e-]+ \|", readme.read_text())
     assert re.search(r"\| advection/fino \| [0-9a-f]{7,} \| 20", page)
     for place in re.findall(r"\]\(([^)]+)\)", page):
         assert (tmp_path / "docs" / place).stat().st_size < 150_000
