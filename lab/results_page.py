@@ -84,8 +84,14 @@ def results_page(
         "the error divided by the truth's own size; (low – high) is a 95 % bootstrap interval "
         "over test samples, ± the standard deviation over seeds.\n",
         "## In short\n",
-        _bullets([*headline(models), *against_retuned(as_audited), *summary(rows, beside)]),
-        _bullets(front_words(rows, seconds)),
+        _bullets(
+            [
+                *headline(models),
+                *against_retuned(as_audited),
+                *summary(rows, beside),
+                *front_words(rows, seconds),
+            ]
+        ),
         _absent(missing(rows)),
         "## The shipped models beside the paper\n",
         _shipped(models).markdown(),
