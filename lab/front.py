@@ -22,14 +22,13 @@ from fino.metrics.scores import Scores
 from fino.model import MODELS
 from lab import keep
 from lab.bench_speed import time_in_turn
-from lab.keep import group_seeds, load_kept, load_shipped
+from lab.keep import SHIPPED, group_seeds, load_kept, load_shipped
 from lab.standing import Standing
 
-__all__ = ["KEPT", "SHIPPED", "front", "front_words", "load_seconds", "on_front", "time_task"]
+__all__ = ["KEPT", "front", "front_words", "load_seconds", "on_front", "time_task"]
 
-#: Task → case → seconds a trajectory; the shipped models' are kept under this name.
+#: Task → case → seconds a trajectory.
 KEPT = "seconds.json"
-SHIPPED = "shipped"
 _BATCH = 16
 
 Seconds = Mapping[str, Mapping[str, float]]
@@ -45,8 +44,9 @@ def front(*, repeats: int = 15, json: bool = False) -> None:
     json
         Print what is kept as JSON.
     """
-    tasks: dict[str, dict[str, Scores]] = {**load_kept(), **load_kept("short-")}
-    tasks[SHIPPED] = load_shipped()
+    tasks = {**load_kept(), **load_kept("short-")}
+    for task, scores in load_shipped().items():
+        tasks.setdefault(task, {})[SHIPPED] = scores
     keep_freed_memory()
     found: dict[str, dict[str, float]] = {}
     with threads(1), progress("timing", quiet=json) as show:

@@ -15,8 +15,8 @@ from fino.report.page import scene_of
 from fino.report.scene import Scene
 from fino.training.run import PRETRAINED
 from lab.bench_transfer import load_transfers
-from lab.front import SHIPPED, Seconds, load_seconds
-from lab.keep import TASKS, group_seeds, load_kept, load_shipped
+from lab.front import Seconds, load_seconds
+from lab.keep import SHIPPED, TASKS, group_seeds, load_kept, load_shipped
 from lab.readme import fill, readme_parts
 from lab.results_figures import Dot, error_and_cost, errors_over_time, field_panels, save_small
 from lab.results_page import results_page, spans
@@ -142,11 +142,10 @@ def _pareto(tasks: Tasks, models: Mapping[str, Scores], seconds: Seconds) -> Fig
     for task in TASKS:
         rows, cost = standings(tasks.get(task, {})), seconds.get(task, {})
         dots = [_dot(row, cost[name]) for name, row in rows.items() if _has_place(name, row, cost)]
-        own = seconds.get(SHIPPED, {})
         if task in models:
-            (star,) = standings({task: models[task]}).values()
-            if _has_place(task, star, own):
-                dots.append(replace(_dot(star, own[task]), name="fino", shipped=True))
+            (star,) = standings({SHIPPED: models[task]}).values()
+            if _has_place(SHIPPED, star, cost):
+                dots.append(replace(_dot(star, cost[SHIPPED]), name="fino", shipped=True))
         panels[task] = dots
         lowest = lowest_baseline(beside.get(task, {}).values())
         if lowest is not None:

@@ -224,7 +224,7 @@ def test_the_page_is_built_from_what_is_kept(finished, shipped, results, tmp_pat
     keep_scores(Scores.load(finished / "fino"), "short-advection", "fino")
     keep_scores(Scores.load(finished / "fino"), "retuned-advection", "fino")
     keep_scores(Scores.load(finished / "fino"), "quickstart", "fino")
-    seconds = {"advection": {"fino": 2e-3, "fno": 1e-3}, "shipped": {}}
+    seconds = {"advection": {"fino": 2e-3, "fno": 1e-3}}
     (results / "seconds.json").write_text(json.dumps({"seconds": seconds}))
     finer = {"task": "advection", "run": "fino", "points": [256], "own": 0.1, "persistence": 1.0}
     (results / "transfer.json").write_text(json.dumps([{**finer, "as it is": 0.5, "scaled": 0.1}]))
