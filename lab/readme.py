@@ -144,8 +144,7 @@ def _ablations(tasks: Mapping[str, Mapping[str, Standing]]) -> str:
             rows.append([words, *("not run" if one is None else _spread(one) for one in found)])
     first = next(iter(tasks.values()))["fino"]
     minutes = f"{first.minutes:.2g} CPU-minutes" if first.minutes else "training"
-    seeds = f", {first.seeds} seeds" if first.seeds > 1 else ""
-    return _table([f"nRMSE after {minutes}{seeds}", *(_TASKS[t] for t in tasks)], rows)
+    return _table([f"nRMSE after {minutes}", *(_TASKS[t] for t in tasks)], rows)
 
 
 def _spread(row: Standing) -> str:
