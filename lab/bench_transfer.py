@@ -15,7 +15,6 @@ FNO, only the first way is its own.
 from __future__ import annotations
 
 import json as text
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,12 @@ from torch import Tensor
 from fino.cli.console import progress, say, say_json, table
 from fino.data.card import Card
 from fino.data.dataset import Dataset
-from fino.data.generate import plan
 from fino.durable import write_json
 from fino.evaluation.evaluate import evaluate
 from fino.model.baselines import Persistence
 from fino.model.convolution import fold, unfold
 from fino.model.emulator import Emulator
-from fino.model.pretrained import solve_samples
+from fino.model.pretrained import plan_again, solve_samples
 from fino.shapes import Field, Trajectory
 from fino.training.run import find_run
 from lab import keep
@@ -113,18 +111,12 @@ def on_finer_cells(card: Card, samples: int) -> Dataset:
     """The first test samples of a card, kept on twice as many cells along each axis."""
     if card.split is None or card.seed is None or any(s % 2 for s in card.stride_space):
         raise ValueError(f"{card.name} should be kept at every second cell or fewer.")
-    settings: dict[str, Any] = {k: v for k, v in card.parameters.items() if k != "initial"}
-    finer = plan(
-        card.name,
-        card.samples,
-        card.seed,
-        stride_space=tuple(s // 2 for s in card.stride_space),
-        stride_time=card.stride_time,
-        initial=card.initial or "ours",
-        vary=card.vary,
-        **settings,
+    finer = plan_again(
+        card.changed(
+            stride_space=tuple(s // 2 for s in card.stride_space),
+            points=tuple(2 * n for n in card.points),
+        )
     )
-    finer = replace(finer, card=finer.card.changed(history=card.history))
     return solve_samples(finer, card.split.samples("test")[:samples])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json as text
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from lab.bench_speed import time_in_turn
 from lab.keep import SHIPPED, group_seeds, load_kept, load_shipped
 from lab.standing import Standing
 
-__all__ = ["KEPT", "front", "front_words", "load_seconds", "on_front", "time_task"]
+__all__ = ["KEPT", "front", "front_words", "load_seconds", "on_front", "time_task", "undominated"]
 
 #: Task → case → seconds a trajectory.
 KEPT = "seconds.json"
@@ -35,7 +35,7 @@ Seconds = Mapping[str, Mapping[str, float]]
 
 
 def front(*, repeats: int = 15, json: bool = False) -> None:
-    """Time every kept model on this machine: `python -m lab front` (about five idle minutes).
+    """Time every kept model on this machine: `python -m lab front` (half an idle minute).
 
     Parameters
     ----------
@@ -98,47 +98,55 @@ def load_seconds() -> dict[str, dict[str, float]]:
     return dict(text.loads(path.read_text())["seconds"]) if path.exists() else {}
 
 
+def undominated(points: Sequence[tuple[float, float]]) -> list[int]:
+    """The places of (cost, error) that no other one beats in both, the cheapest first."""
+    best = [i for i in range(len(points)) if not _dominators(points, i)]
+    return sorted(best, key=lambda i: points[i][0])
+
+
+def _dominators(points: Sequence[tuple[float, float]], place: int) -> list[int]:
+    """The places that are no dearer and no worse than one."""
+    own = points[place]
+    others = (i for i in range(len(points)) if i != place)
+    return [i for i in others if points[i][0] <= own[0] and points[i][1] <= own[1]]
+
+
 def on_front(rows: Mapping[str, Standing], seconds: Mapping[str, float]) -> list[str]:
     """The rows that no other one beats in both error and seconds, the cheapest first."""
-    timed = {name: (seconds[name], row.nrmse) for name, row in rows.items() if name in seconds}
-    best = [
-        name
-        for name, own in timed.items()
-        if not any(a <= own[0] and b <= own[1] for o, (a, b) in timed.items() if o != name)
-    ]
-    return sorted(best, key=lambda name: timed[name][0])
+    names, points = _timed(rows, seconds)
+    return [names[i] for i in undominated(points)]
+
+
+def _timed(
+    rows: Mapping[str, Standing], seconds: Mapping[str, float]
+) -> tuple[list[str], list[tuple[float, float]]]:
+    """The rows that were timed, and the seconds and error of each."""
+    names = [name for name in rows if name in seconds]
+    return names, [(seconds[name], rows[name].nrmse) for name in names]
 
 
 def front_words(rows: Mapping[str, Mapping[str, Standing]], seconds: Seconds) -> list[str]:
     """On how many tasks no model is both cheaper and better than FINO, and which are elsewhere."""
-    fronts = {
-        task: on_front(cases, seconds[task])
+    better = {
+        task: _better_than_fino(cases, seconds[task])
         for task, cases in rows.items()
-        if "fino" in seconds.get(task, {}) and len(cases) > 1
+        if "fino" in cases and "fino" in seconds.get(task, {}) and len(cases) > 1
     }
-    if not fronts:
+    if not better:
         return []
-    there = [task for task, names in fronts.items() if "fino" in names]
-    beaten = [
-        f"{task} ({', '.join(_both(rows[task], seconds[task]))})"
-        for task in fronts
-        if task not in there
-    ]
+    beaten = [f"{task} ({', '.join(words)})" for task, words in better.items() if words]
     elsewhere = f"; on the others: {'; '.join(beaten)}" if beaten else ""
     return [
         f"By error and seconds of inference, no model is both cheaper and better than FINO on "
-        f"{len(there)} of {len(fronts)} tasks{elsewhere}."
+        f"{len(better) - len(beaten)} of {len(better)} tasks{elsewhere}."
     ]
 
 
-def _both(rows: Mapping[str, Standing], seconds: Mapping[str, float]) -> list[str]:
-    """The rows that are no dearer and no worse than FINO."""
-    own = rows["fino"]
+def _better_than_fino(rows: Mapping[str, Standing], seconds: Mapping[str, float]) -> list[str]:
+    """The rows that are no dearer and no worse than FINO, in words."""
+    names, points = _timed(rows, seconds)
+    fino = names.index("fino")
     return [
-        f"{name} {row.nrmse:.3g} at {seconds[name] / seconds['fino']:.2g} of the time"
-        for name, row in rows.items()
-        if name != "fino"
-        and name in seconds
-        and seconds[name] <= seconds["fino"]
-        and row.nrmse <= own.nrmse
+        f"{names[i]} {points[i][1]:.3g} at {points[i][0] / points[fino][0]:.2g} of the time"
+        for i in _dominators(points, fino)
     ]

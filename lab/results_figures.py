@@ -17,6 +17,7 @@ from PIL import Image
 from fino.report import look
 from fino.report.look import ERROR_MAP, FIELD_MAP, INK, color_of, dashes_of, drawn, logarithmic
 from fino.report.scene import Scene, color_limits
+from lab.front import undominated
 
 __all__ = ["Dot", "error_and_cost", "errors_over_time", "field_panels", "save_small"]
 
@@ -192,12 +193,7 @@ def _grid(figure: Figure, panels: Mapping[str, Any]) -> list[Axes]:
 
 def _front(axes: Axes, dots: Sequence[Dot]) -> None:
     """A line through what nothing beats in both."""
-    best = [
-        d
-        for d in dots
-        if not any(o.cost <= d.cost and o.error <= d.error and o is not d for o in dots)
-    ]
-    best.sort(key=lambda d: d.cost)
+    best = [dots[i] for i in undominated([(d.cost, d.error) for d in dots])]
     x, y = [d.cost for d in best], [d.error for d in best]
     axes.plot(x, y, color=INK, alpha=0.35, linewidth=1.1, drawstyle="steps-post", zorder=1)
 

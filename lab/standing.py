@@ -51,7 +51,6 @@ class Standing:
     high: float
     seeds: int
     minutes: float | None
-    multiply_adds: float | None
 
     @property
     def words(self) -> str:
@@ -82,7 +81,6 @@ def standing(case: str, seeds: Sequence[Scores]) -> Standing:
         high=max(_high(score) for score in errors),
         seeds=len(seeds),
         minutes=statistics.fmean(spent) / 60 if spent else None,
-        multiply_adds=seeds[0].cost.get("multiply_adds"),
     )
 
 

@@ -241,10 +241,11 @@ def _measure(
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if only in ("", "coverage"):
-        found |= {"samples": len(data.test), "far": far}
+        found["samples"] = len(data.test)
         found["coverage"] = _coverage(run.with_data(data), data.test)
         if far:
             later = solve_longer(run.data_card, times, far, lambda share: show(0.3 + 0.3 * share))
+            found["far"] = len(later.test)
             found["coverage_far"] = _coverage(run.with_data(later), later.test)
     others = {} if only == "coverage" else _shift(run, shifted)
     show(0.7)

@@ -46,9 +46,9 @@ class TrainingSettings(Settings):
         truncate                frames a gradient goes back, for the latter two
         recompute               trade time for memory in long unrolls
         loss                    `fields` weighs channels as nRMSE does, `scaled` by the size of
-                                the residual, `root` for heavy-tailed errors; `absolute` and
-                                `sobolev` (differences of neighbours count as well) blur less
-                                where the future is uncertain; `paper` is eq. 14
+                                the residual, `root` for heavy-tailed errors; `absolute` blurs
+                                less where the future is uncertain, in `sobolev` differences of
+                                neighbours count as well; `paper` is eq. 14
         noise                   on the history, in units of the fields' spread; 0 to 0.01
         crop                    cells of a piece of the domain to train on, exact for local models
         halo                    whether a crop comes with the cells around it that make its loss
