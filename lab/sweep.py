@@ -2,15 +2,19 @@
 
     python -m lab sweep                      what is missing, in order, with the time it takes
     python -m lab sweep --minutes 120        run it, one after another, until the time is over
-    python -m lab sweep --only plain --minutes 60
+    python -m lab sweep --only plain --only darcy --minutes 60
     python -m lab sweep --short --minutes 200        the table of two CPU-minutes
+    python -m lab sweep --short --seed 1 --only fino --only plain --minutes 60
+    python -m lab sweep --short --only climate --set data.air=air.mon.mean.nc \
+        --set data.pressure=slp.mon.mean.nc --minutes 30
 
 A cell is a model on a task: `fino run laptop-TASK --model MODEL`, in a folder for each task, so
 that models share its data.  Its scores are kept as soon as there are any.  Stop it at any moment
 and start it again: a training that was begun goes on from its checkpoint.
 
-The short table takes every model anew if it is run in an empty `lab/results/short-*`: a budget of
-processor time is only the same for all where the processor is.
+A budget of processor time is only the same for all where the processor is.  So the short table
+takes every model anew if it is run in an empty `lab/results/short-*`, and `--again` runs cells that
+are kept already, such as FINO's beside a rival's on another machine.
 """
 
 from __future__ import annotations
@@ -30,12 +34,12 @@ from fino.recipe.run import carry_out, plan
 from fino.settings import did_you_mean
 from fino.training.run import find_run
 from lab.keep import keep_scores, load_kept
-from lab.results_words import EXPECTED, missing
-from lab.standing import standings
+from lab.results_words import EXPECTED
 
 __all__ = ["Cell", "missing_cells", "run_cell", "sweep"]
 
-#: Tasks whose data are cheap and that tell models apart come first; climate's files are yours.
+#: Tasks whose data are cheap and that tell models apart come first; climate's files are yours to
+#: give, as data.air and data.pressure.
 _TASKS = (
     "advection",
     "diffusion-reaction-2d",
@@ -44,6 +48,7 @@ _TASKS = (
     "shallow-water",
     "darcy-pdebench",
     "diffusion-reaction-1d",
+    "climate",
 )
 #: The short budget, in which the papers' sizes are too slow where a recipe does not say one.
 _SHORT = (
@@ -51,18 +56,19 @@ _SHORT = (
     *(f"model.{m}.size=small" for m in ("ufno", "ffno", "transolver", "dilated-resnet")),
     "model.cnext-unet.size=small",
 )
-_SMALL_LOCAL_FNO = ("diffusion-reaction-2d", "compressible-1d", "diffusion-reaction-1d")
+_SMALL_LOCAL_FNO = ("diffusion-reaction-2d", "compressible-1d", "diffusion-reaction-1d", "climate")
 #: What isolates FINO's block, then the local rivals of later years, then the others together.
 _FIRST = ("plain", "cnext-unet", "dilated-resnet")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A model on a task that has no kept score."""
+    """A model on a task, trained from a seed."""
 
     task: str
     model: str
     short: bool = False
+    seed: int = 0
 
     @property
     def recipe(self) -> str:
@@ -73,27 +79,32 @@ class Cell:
         return f"short-{self.task}" if self.short else self.task
 
     @property
+    def case(self) -> str:
+        """What its run and its kept scores are called."""
+        return f"{self.model}-seed-{self.seed}" if self.seed else self.model
+
+    @property
     def changes(self) -> tuple[str, ...]:
-        """What the short budget changes in the recipe."""
+        """What seed and short budget change in the recipe."""
+        seed = (f"seeds=[{self.seed}]",) if self.seed else ()
         if not self.short:
-            return ()
+            return seed
         small = ("model.local-fno.size=small",) if self.task in _SMALL_LOCAL_FNO else ()
-        return (*_SHORT, *small)
+        return (*seed, *_SHORT, *small)
 
 
-def missing_cells(short: bool = False) -> list[Cell]:
-    """The empty cells of the table of equal budgets, the most telling first."""
+def missing_cells(short: bool = False, seed: int = 0, again: bool = False) -> list[Cell]:
+    """The empty cells of the table of equal budgets, the most telling first; all, if `again`."""
     kept = load_kept("short-" if short else "")
-    named = {task.removeprefix("short-"): standings(cases) for task, cases in kept.items()}
-    empty = missing(named)
     groups = [{name} for name in _FIRST] + [{*EXPECTED} - {*_FIRST}]
-    return [
-        Cell(task, model, short)
+    cells = [
+        Cell(task, model, short, seed)
         for models in groups
         for task in _TASKS
-        for model in empty.get(task, [])
+        for model in EXPECTED
         if model in models
     ]
+    return [cell for cell in cells if again or cell.case not in kept.get(cell.kept_as, {})]
 
 
 def sweep(
@@ -101,6 +112,9 @@ def sweep(
     minutes: float = 0.0,
     only: tuple[str, ...] = (),
     short: bool = False,
+    seed: int = 0,
+    again: bool = False,
+    set: tuple[str, ...] = (),
     out: Path = Path("runs/sweep"),
     json: bool = False,
 ) -> None:
@@ -111,9 +125,15 @@ def sweep(
     minutes
         Wall-clock minutes after which no other cell is begun; 0 only lists them.
     only
-        Models or tasks to choose from.
+        Models and tasks to choose from.
     short
         Two CPU-minutes a cell instead of twenty, for the table of the short budget.
+    seed
+        The seed of weights and batches; scores of other seeds than 0 are kept beside it.
+    again
+        Also the cells that are kept already, whose scores are replaced.
+    set
+        Any setting of the recipes, such as the files of climate: `--set data.air=air.mon.mean.nc`.
     out
         The folder of the runs, one for each task inside.
     json
@@ -123,7 +143,12 @@ def sweep(
         if name not in (known := [*_TASKS, *EXPECTED]):
             hint = did_you_mean(name, known)
             raise ValueError(f"only should be tasks or models, got '{name}'. {hint}")
-    cells = [c for c in missing_cells(short) if not only or {c.task, c.model} & {*only}]
+    models = [name for name in only if name in EXPECTED] or EXPECTED
+    tasks = [name for name in only if name in _TASKS] or _TASKS
+    if not any(line.startswith("data.air=") for line in set):
+        tasks = [task for task in tasks if task != "climate"]
+    cells = missing_cells(short, seed, again)
+    cells = [cell for cell in cells if cell.task in tasks and cell.model in models]
     if not minutes:
         _tell(cells, json)
         return
@@ -132,9 +157,9 @@ def sweep(
         if time.monotonic() >= end:
             break
         others = load_kept(cell.kept_as).get(cell.kept_as, {}).values()
-        scores = run_cell(cell, out, baselines=not any(other.baselines for other in others))
-        kept = keep_scores(scores, cell.kept_as, cell.model)
-        say(f"{cell.task}, {cell.model}: nRMSE {scores['nrmse'].value:.3g}, kept in {kept}")
+        scores = run_cell(cell, out, set, baselines=not any(other.baselines for other in others))
+        kept = keep_scores(scores, cell.kept_as, cell.case)
+        say(f"{cell.task}, {cell.case}: nRMSE {scores['nrmse'].value:.3g}, kept in {kept}")
     say("Next: python -m lab results --readme README.md")
 
 
@@ -147,19 +172,19 @@ def run_cell(cell: Cell, out: Path, changes: Sequence[str] = (), baselines: bool
     recipe = read_recipe(cell.recipe, [*cell.changes, *changes], models=[cell.model])
     experiment = plan(recipe, out / cell.kept_as)
     steps = [step for step in experiment.steps if step.kind in ("generate", "train")]
-    with progress(f"{cell.task}, {cell.model}") as show:
+    with progress(f"{cell.task}, {cell.case}") as show:
         for done, _ in enumerate(carry_out(replace(experiment, steps=tuple(steps))), start=1):
             show(done / (len(steps) + 1))
-        run = find_run(experiment.folder / cell.model, open_data(recipe.data, steps[-1].data))
+        run = find_run(experiment.folder / cell.case, open_data(recipe.data, steps[-1].data))
         with threads(1):
             evaluate(run, baselines=baselines, worth=baselines, command=experiment.command)
-    return Scores.load(experiment.folder / cell.model)
+    return Scores.load(experiment.folder / cell.case)
 
 
 def _tell(cells: list[Cell], json: bool) -> None:
     if json:
-        say_json([{"task": cell.task, "model": cell.model} for cell in cells])
+        say_json([{"task": cell.task, "model": cell.case} for cell in cells])
         return
-    rows = [[cell.task, cell.model, "2" if cell.short else "20"] for cell in cells]
-    table("Not run, in the order of value", ["task", "model", "CPU-minutes"], rows)
+    rows = [[cell.task, cell.case, "2" if cell.short else "20"] for cell in cells]
+    table("To run, in the order of value", ["task", "model", "CPU-minutes"], rows)
     say(f"{len(cells)} cells. Next: python -m lab sweep --minutes 120")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from fino.recipe.recipe import read_recipe
@@ -15,7 +17,7 @@ SMALL = ("data.samples=12", "train.steps=2", "jobs=1")
 def test_what_is_missing_comes_once_with_the_control_first_and_nothing_that_is_kept():
     cells, kept = missing_cells(), load_kept()
     assert len({*cells}) == len(cells)
-    assert {c.task for c in cells} <= {*TASKS} - {"climate"}
+    assert {c.task for c in cells} <= {*TASKS}
     assert {c.model for c in cells} <= {*EXPECTED}
     assert not [c for c in cells if c.model in kept.get(c.task, {})]
     plain = [i for i, c in enumerate(cells) if c.model == "plain"]
@@ -40,6 +42,23 @@ def test_the_short_table_is_kept_apart_and_its_recipes_are_those_of_the_long_one
         long = read_recipe(cell.recipe, models=[cell.model])
         assert short.data == long.data
         assert short.train["cpu_seconds"] == long.train["cpu_seconds"] / 10
+
+
+def test_other_seeds_are_cells_of_their_own_and_again_means_all_of_them():
+    everything = missing_cells(again=True)
+    assert len(everything) == len(TASKS) * len(EXPECTED)
+    cell = next(c for c in missing_cells(short=True, seed=7) if c.model == "plain")
+    assert cell.case == "plain-seed-7"
+    assert [c.seed for c in missing_cells(short=True, seed=7)] == [7] * len(everything)
+    assert read_recipe(cell.recipe, cell.changes, models=["plain"]).seeds == (7,)
+
+
+def test_models_and_tasks_are_chosen_together_and_climate_needs_its_files(capsys):
+    sweep(only=("plain", "darcy", "climate"), again=True, json=True)
+    assert json.loads(capsys.readouterr().out) == [{"task": "darcy", "model": "plain"}]
+    files = ("data.air=air.nc", "data.pressure=slp.nc")
+    sweep(only=("fino", "climate"), again=True, set=files, json=True)
+    assert json.loads(capsys.readouterr().out) == [{"task": "climate", "model": "fino"}]
 
 
 def test_a_misspelt_model_is_told():
