@@ -1,13 +1,14 @@
-"""`python -m lab trust`: bands, guards and spot checks of the models that come with the package.
+"""`python -m lab trust`: bands, guards, mirror images and spot checks of the shipped models.
 
     python -m lab trust --calibrated     solve training and validation data again, write trust.json
+    python -m lab trust --mirrored       the same for mirror images alone
     python -m lab trust                  measure on test data, and write the tables of docs/trust.md
 
-Bands are calibrated on the validation part, solved for several times the length of the training
-data, and measured on the test part.  Guards are measured on the test part and on shifted sets:
-other parameters and initial conditions, another resolution, noise, another equation; once by the
-frames alone, once with what the card of the data gives away.  A trajectory counts as bad if its
-error is more than three times the median of the test part.
+Bands and mirror images are calibrated on the validation part, solved for several times the length
+of the training data, and measured on the test part.  Guards are measured on the test part and on
+shifted sets: other parameters and initial conditions, another resolution, noise, another equation;
+by the start alone, with the mirror image, and with what the card of the data gives away.  A
+trajectory counts as bad if its error is more than three times the median of the test part.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,6 +41,7 @@ from fino.training.run_data import check_fit
 from fino.trust.bands import LEVELS, calibrate
 from fino.trust.equation import compare_equations
 from fino.trust.guards import Seen
+from fino.trust.mirror import Mirror
 from lab.bench_horizon import solve_longer
 from lab.keep import RESULTS
 
@@ -125,6 +127,7 @@ def trust(
     *names: str,
     calibrated: bool = False,
     bands: bool = False,
+    mirrored: bool = False,
     learned: int = 256,
     validated: int = 128,
     ahead: int = 5,
@@ -147,6 +150,8 @@ def trust(
     bands
         Calibrate the bands alone, which needs validation trajectories only, and keep what training
         saw as it is.
+    mirrored
+        Calibrate mirror images alone, likewise.
     learned
         Training trajectories that are solved again for that.
     validated
@@ -165,18 +170,19 @@ def trust(
     further
         Draw test trajectories that the part does not have, up to `samples`.
     only
-        coverage, guards or spots: measure this, and keep what is known of the others.
+        coverage, guards, mirror or spots: measure this, and keep what is known of the others.
     json
         Print what was found as JSON.
     """
-    if only not in ("", "coverage", "guards", "spots"):
-        raise ValueError(f"only should be coverage, guards or spots, got '{only}'.")
+    if only not in ("", "coverage", "guards", "mirror", "spots"):
+        raise ValueError(f"only should be coverage, guards, mirror or spots, got '{only}'.")
     moving = [name for name in PRETRAINED if not PRETRAINED[name].data_card.steady]
     kept: dict[str, Any] = {}
     for name in names or moving:
         with progress(name, quiet=json) as show:
-            if calibrated or bands:
-                _calibrate(PRETRAINED[name], 0 if bands else learned, validated, ahead, show)
+            if calibrated or bands or mirrored:
+                parts = () if calibrated else ("bands",) * bands + ("mirror",) * mirrored
+                _calibrate(PRETRAINED[name], parts, learned, validated, ahead, show)
             run = PRETRAINED[name]
             data = _test_data(run, samples, further, lambda share: show(0.3 * share))
             found = _measure(run, data, shifted, far, times, show, only)
@@ -192,12 +198,15 @@ def trust(
         say_json(kept)
 
 
-def _calibrate(run: Run, learned: int, validated: int, ahead: int, show: Progress) -> None:
-    """Bands, and unless nothing is `learned` again what training saw, into trust.json."""
-    short, long = _solve(run.data_card, max(1, learned), validated, ahead, show)
+def _calibrate(
+    run: Run, parts: tuple[str, ...], learned: int, validated: int, ahead: int, show: Progress
+) -> None:
+    """What training saw, bands and mirror images into trust.json; only some `parts`, if named."""
+    short, long = _solve(run.data_card, 1 if parts else learned, validated, ahead, show)
     model, before = run.model, run.model.trust or {}
     found = calibrate(model, short, long=long)
-    model.trust = found if learned else {**before, "bands": found["bands"]}
+    kept = found if not parts else before | {name: found[name] for name in parts if name in found}
+    model.trust = kept
     assert run.folder is not None
     save_trust(model.trust, run.folder)
 
@@ -247,7 +256,9 @@ def _measure(
             later = solve_longer(run.data_card, times, far, lambda share: show(0.3 + 0.3 * share))
             found["far"] = len(later.test)
             found["coverage_far"] = _coverage(run.with_data(later), later.test)
-    others = {} if only == "coverage" else _shift(run, shifted)
+    if only in ("", "mirror") and Mirror.of(run.model) is not None:
+        found["mirror"] = _estimates(run.with_data(data), data.test)
+    others = {} if only in ("coverage", "mirror") else _shift(run, shifted)
     show(0.7)
     if only in ("", "guards"):
         found["guards"] = _guards(run, data, others, shifted)
@@ -284,6 +295,26 @@ def _coverage(run: Run, part: Part) -> dict[str, Any]:
     return content
 
 
+def _estimates(run: Run, part: Part) -> dict[str, Any]:
+    """Errors of the test part as mirror images have them, beside the true ones."""
+    counted = Coverage(run)
+    for rows in _rows(part):
+        given, future = part.begin(rows, run.model.history)
+        counted.add(given, run.predict(given, future.shape[1]), future)
+    found: dict[str, Any] = counted.content()["mirror"]
+    pairs = zip(found.pop("estimates"), found.pop("errors"), strict=True)
+    ratios = np.array([math.inf if guess is None else guess / true for guess, true in pairs])
+    among = {"median": float(np.median(ratios)), "samples": len(part)}
+    return found | among | {"correlation": _rank_correlation(counted)}
+
+
+def _rank_correlation(counted: Coverage) -> float:
+    """Spearman's: of the ranks of estimates and errors."""
+    pairs = [torch.cat(values).nan_to_num(1e30) for values in (counted.estimates, counted.errors)]
+    ranks = torch.stack([values.argsort().argsort().double() for values in pairs])
+    return float(torch.corrcoef(ranks)[0, 1])
+
+
 def _rows(part: Part) -> Iterator[range]:
     size = max(1, 2**22 // math.prod(part.shape[1:]))
     return (range(i, min(i + size, len(part))) for i in range(0, len(part), size))
@@ -301,21 +332,43 @@ def _guards(run: Run, data: Dataset, others: dict[str, Dataset], count: int) -> 
         sets[title] = _score_starts(run, seen, other.test)
     if run.name in _OTHER:
         sets["another equation"] = _score_starts(run, seen, _foreign(run, data, count).test)
-    median = float(np.median(sets["test"][1]))
-    error = np.concatenate([errors for _, errors in sets.values()])
+    median = float(np.median(sets["test"].error))
+    error = np.concatenate([found.error for found in sets.values()])
     bad = ~(error <= _BAD * median)
-    alone = [distance for distance, _ in sets.values()]
-    carded = [np.where(said.get(title, ""), np.inf, pair[0]) for title, pair in sets.items()]
-    table = {
-        title: {
-            "alarms": float((pair[0] > 1).mean()),
+    scores: dict[str, list[np.ndarray]] = {"auc": [], "auc_mirror": [], "auc_card": []}
+    table = {}
+    for title, found in sets.items():
+        scores["auc"].append(found.start)
+        scores["auc_mirror"].append(found.both)
+        scores["auc_card"].append(np.where(said.get(title, ""), np.inf, found.both))
+        table[title] = {
+            "alarms": float((found.start > 1).mean()),
+            "alarms_mirror": float((found.both > 1).mean()),
             "card": said.get(title, ""),
-            "error": float(np.median(np.nan_to_num(pair[1], nan=np.inf)) / median),
+            "error": float(np.median(np.nan_to_num(found.error, nan=np.inf)) / median),
         }
-        for title, pair in sets.items()
-    }
-    areas = {"auc": area(np.concatenate(alone), bad), "auc_card": area(np.concatenate(carded), bad)}
+    areas = {name: area(np.concatenate(values), bad) for name, values in scores.items()}
+    if Mirror.of(run.model) is None:
+        del areas["auc_mirror"]
     return {**areas, "sets": table}
+
+
+class _Starts(NamedTuple):
+    """How unlike the training data starts are, what mirror images say, and the errors: (n,).
+
+    The former two are zero where a typical validation trajectory is and one at the limit.
+    """
+
+    start: np.ndarray
+    mirror: np.ndarray | None
+    error: np.ndarray
+
+    @property
+    def both(self) -> np.ndarray:
+        """The mirror image where the start is like the training data, else the larger."""
+        if self.mirror is None:
+            return self.start
+        return np.where(self.start > 1, np.maximum(self.start, self.mirror), self.mirror)
 
 
 def _say_of(run: Run, others: dict[str, Dataset]) -> dict[str, str]:
@@ -333,10 +386,8 @@ def _say_of(run: Run, others: dict[str, Dataset]) -> dict[str, str]:
     return said
 
 
-def _score_starts(
-    run: Run, seen: Seen, part: Part, noise: float = 0.0
-) -> tuple[np.ndarray, np.ndarray]:
-    """How unlike the training data starts are, and the errors of their rollouts: (n,) each."""
+def _score_starts(run: Run, seen: Seen, part: Part, noise: float = 0.0) -> _Starts:
+    """Starts of a part, with noise of so many spreads, and the errors of their rollouts."""
     given, future = part.begin(range(len(part)), run.model.history)
     if noise:
         draw = torch.Generator().manual_seed(0)
@@ -353,7 +404,11 @@ def _score_starts(
     distance = torch.maximum(seen.distance(given, run.model), left)
     distance = torch.maximum(distance, _parameters_outside(run, given))
     errors = nrmse(predicted, future).flatten(1).mean(1)
-    return distance.numpy(), errors.double().numpy()
+    mirror, asked = Mirror.of(run.model), None
+    if mirror is not None:
+        estimate = mirror.estimate(mirror.disagreement(run.model, given, predicted))
+        asked = (mirror.in_usual_errors(estimate).log() / math.log(mirror.limit)).numpy()
+    return _Starts(distance.numpy(), asked, errors.double().numpy())
 
 
 def _parameters_outside(run: Run, given: Given) -> torch.Tensor:
@@ -473,17 +528,28 @@ def _held(coverage: dict[str, Any] | None) -> dict[float, str]:
     return {level: f"{100 * share:.1f}" for level, share in pairs}
 
 
+def _alarms(row: dict[str, Any], digits: int) -> str:
+    """The share of a set that alarms, by its starts and with mirror images, in per cent."""
+    shares = (row.get(key) for key in ("alarms", "alarms_mirror"))
+    return ", ".join(f"{100 * share:.{digits}f} %" for share in shares if share is not None)
+
+
 def _tables(kept: dict[str, Any]) -> dict[str, list[str]]:
     bands = ["| model | 50 % | 80 % | 90 % | 95 % | 90 % at five times | width ÷ mean error |"]
+    mirror = [
+        "| model | test trajectories | within a factor of 1.5 | estimate ÷ error, median "
+        "| rank correlation |"
+    ]
     guards = [
-        "| model | area: frames alone | area: with the card | false alarms "
-        "| sets: alarms by frames alone (error in medians) |"
+        "| model | area: start alone | area: with the mirror image | area: with the card as well "
+        "| false alarms: start, with the mirror image "
+        "| sets: alarms by the start, with the mirror image (error in medians) |"
     ]
     spots = [
         "| model | steps checked | cost | of CPU time | error there within 1.5 "
         "| whole error within 1.5: test, shifted |"
     ]
-    tables = {"bands": bands, "guards": guards, "spots": spots}
+    tables = {"bands": bands, "mirror": mirror, "guards": guards, "spots": spots}
     for rows in tables.values():
         rows.append("|" + " --- |" * (rows[0].count("|") - 1))
     for name, found in kept.items():
@@ -493,15 +559,19 @@ def _tables(kept: dict[str, Any]) -> dict[str, list[str]]:
         bands.append(f"| {name} | {held} | {far.get(0.9, '–')} | {width:.1f} |")
         sets = found["guards"]["sets"]
         said = ", ".join(
-            f"{title}{_GIVEN_AWAY if row.get('card') else ''} {100 * row['alarms']:.0f} % "
+            f"{title}{_GIVEN_AWAY if row.get('card') else ''} {_alarms(row, 0)} "
             f"({row['error']:.2g})"
             for title, row in sets.items()
             if title != "test"
         )
-        alarms, auc = sets["test"]["alarms"], found["guards"]["auc"]
-        carded = found["guards"].get("auc_card")
-        with_card = "–" if carded is None else f"{carded:.3f}"
-        guards.append(f"| {name} | {auc:.3f} | {with_card} | {100 * alarms:.1f} % | {said} |")
+        areas = (found["guards"].get(key) for key in ("auc", "auc_mirror", "auc_card"))
+        written = " | ".join("–" if value is None else f"{value:.3f}" for value in areas)
+        guards.append(f"| {name} | {written} | {_alarms(sets['test'], 1)} | {said} |")
+        if asked := found.get("mirror"):
+            mirror.append(
+                f"| {name} | {asked['samples']} | {100 * asked['within']:.0f} % "
+                f"| {asked['median']:.2f} | {asked['correlation']:.2f} |"
+            )
         rows = found.get("spots")
         if not rows:
             continue

@@ -39,6 +39,7 @@ _HOME = {
     "baselines": "model.baselines:baselines_for",
     "build": "model.build",
     "calibrate": "training.fit",
+    "estimate_error": "evaluation.estimate",
     "evaluate": "evaluation.evaluate",
     "find_run": "training.run",
     "fit": "training.fit",

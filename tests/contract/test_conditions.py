@@ -11,9 +11,10 @@ import pytest
 import torch
 
 import fino
+from fino.data.symmetry import Move, directions_of, move_each
 from fino.inference.local import local_step
 from fino.model import MODELS
-from fino.training.batch import Move, draw_batch, move_each
+from fino.training.batch import draw_batch
 from fino.training.fit import Interrupted, resume
 from fino.training.settings import TrainingSettings
 
@@ -212,11 +213,11 @@ def test_training_with_everything_is_exact_to_resume(tmp_path):
 def test_mirrors_turn_what_points_across_them():
     data = world()
     given, future = data.train.begin([0], 2)
-    turned, _ = move_each(given, future, data.card, [Move({}, (0,), False, False)])
+    turned, _ = move_each(given, future, directions_of(data.card), [Move({}, (0,), False, False)])
     assert torch.equal(turned.parameters, given.parameters * torch.tensor([1.0, -1.0]))
     assert torch.equal(turned.mask, given.mask.flip(2))
     assert torch.equal(turned.forcing, given.forcing.flip(3))
-    moved, _ = move_each(given, future, data.card, [Move({1: 5}, (), False, True)])
+    moved, _ = move_each(given, future, directions_of(data.card), [Move({1: 5}, (), False, True)])
     assert torch.equal(moved.history, -given.history.roll(5, 4))
     assert torch.equal(moved.known, given.known.roll(5, 3))
     assert torch.equal(moved.forcing, -given.forcing.roll(5, 4))

@@ -63,7 +63,7 @@ def test_an_error_that_grows_otherwise_than_in_validation_is_found_on_coarse_cel
 def test_a_coarse_solution_says_nothing_of_errors_below_what_is_known_of_its_own(away, found):
     usual = torch.full((4, 1), 0.001, dtype=torch.float64)
     doubt = torch.ones_like(usual)
-    whole, (low, high) = _bound(2 * usual, usual, torch.tensor([2.0]), away * doubt, doubt, 1)
+    whole, (low, high) = _bound(2 * usual, away * doubt, doubt, 1)
     assert whole[1:].flatten().tolist() == pytest.approx([found] * 3)
     assert low <= float(whole.mean()) <= high
 

@@ -8,7 +8,7 @@ from lab.trust import SHIFTS, _tables
 def _found(levels, far):
     coverage = {"levels": levels, "held": [0.5, 0.81, 0.902, 0.951][: len(levels)]}
     coverage |= {"width": [1.0, 2.0, 3.0, 4.0][: len(levels)], "mean_error": 0.5}
-    test = {"alarms": 0.04, "card": "", "error": 1.0}
+    test = {"alarms": 0.04, "alarms_mirror": 0.05, "card": "", "error": 1.0}
     guards = {"auc": 0.95, "sets": {"test": test}}
     return {"coverage": coverage, "guards": guards} | ({"coverage_far": coverage} if far else {})
 
@@ -19,7 +19,7 @@ def test_what_was_not_measured_is_a_dash():
         "| a | 50.0 | 81.0 | 90.2 | 95.1 | 90.2 | 6.0 |",
         "| b | 50.0 | 81.0 | 90.2 | – | – | 6.0 |",
     ]
-    assert rows["guards"][2] == "| a | 0.950 | – | 4.0 % |  |"
+    assert rows["guards"][2] == "| a | 0.950 | – | – | 4.0 %, 5.0 % |  |"
     assert len(rows["spots"]) == 2
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fino.cli.console import progress, say, say_json
 from fino.cli.data import FileOptions, options_of
@@ -30,7 +30,7 @@ def rollout(
     movie: Path | None = None,
     interval: float | None = None,
     strict: bool = False,
-    check: float | None = None,
+    check: float | Literal["mirror"] | None = None,
     mesh: str | None = None,
     device: str = "cpu",
     engine: str | None = None,
@@ -62,7 +62,8 @@ def rollout(
         strict: Refuse what is unlike the training data instead of warning of it.
         check: A share such as 0.05: solve the first steps or some places with the equation's own
             solver for so much of the cost of a full solution, and say how far off the rollout is.
-            Where there is no solver, frames that are known already are held out.
+            Where there is no solver, frames that are known already are held out.  Or `mirror`:
+            estimate the error of every step by the mirror image of the start, for a second rollout.
         mesh: Processes along each axis, such as 2x2; chosen if not given.
         device: `cpu`, or `cuda` for one device a process.
         engine: `torch`, or `c` for compiled code; the faster one for long rollouts, if not given.
@@ -118,7 +119,7 @@ def rollout(
     halo = {"halo_share": done.halo_share} if done.block else {}
     checked = None
     if check is not None:
-        checked = _check(found, source, history, sample, frames, check)
+        checked = _check(found, source, start, sample, frames, check)
     if json:
         facts = {"shape": size, "seconds": done.seconds, **halo, "plan": plan[1:]}
         facts |= {} if checked is None else {"check": vars(checked)}
@@ -137,14 +138,18 @@ def rollout(
 
 
 def _check(
-    found: Any, source: Any, history: str | None, sample: int, frames: Any, share: float
+    found: Any, source: Any, start: Any, sample: int, frames: Any, share: float | str
 ) -> Any:
-    """How far off the rollout is, by the equation's solver or by frames that are known."""
+    """How far off the rollout is, by its mirror image, the equation's solver or known frames."""
+    from fino.evaluation.estimate import estimate_error
     from fino.evaluation.spot import hold_out, spot_check
     from fino.inference.store import as_array
 
+    history = as_array(start) if source is None else None
+    if isinstance(share, str):
+        return estimate_error(found, start if history is None else history, as_array(frames))
     if history is not None:
-        return hold_out(found, as_array(history), share)
+        return hold_out(found, history, share)
     return spot_check(found, sample, frames, share=share, part=source.test)
 
 

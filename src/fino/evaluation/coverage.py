@@ -1,22 +1,33 @@
-"""What a test part says about bands and guards: cells that bands hold, starts that alarm."""
+"""What a test part says about bands, guards and mirror images.
+
+Cells that bands hold, starts that alarm, and errors as they were estimated and as they are.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fino.given import Given
+from fino.metrics import nrmse
 from fino.training.run import Run
 from fino.trust.bands import LEVELS, Bands
 from fino.trust.guards import Seen, describe_start
+from fino.trust.mirror import Mirror
 
-__all__ = ["Coverage"]
+__all__ = ["CLOSE", "Coverage"]
+
+#: An estimate within this factor of the true error counts as right.
+CLOSE = 1.5
+#: Pairs of an estimate and an error that are kept.
+_KEPT = 100
 
 
 class Coverage:
-    """Counts cells that lie in their bands, and starts that are unlike the training data."""
+    """Counts cells in their bands, starts unlike the training data, and estimates of errors."""
 
     def __init__(self, run: Run) -> None:
         self.model, self.grid = run.model, run.data.grid
@@ -28,11 +39,17 @@ class Coverage:
         self.widths: list[Tensor] = []
         self.alarms: list[bool] = []
         self.worst = (0.0, "")
+        self.mirror = Mirror.of(run.model)
+        self.errors: list[Tensor] = []
+        self.estimates: list[Tensor] = []
+        self.unusual: list[bool] = []
 
     def add(self, given: Given, prediction: Tensor, truth: Tensor) -> None:
         """Look at some rollouts beside the truth: (b, t, c, *space) ×2."""
         if self.seen is not None and given.history.shape[1] >= self.seen.frames:
             self._add_starts(given, prediction)
+        if self.mirror is not None:
+            self._add_estimates(self.mirror, given, prediction, truth)
         if self.levels:
             steps = range(1, truth.shape[1] + 1)
             rows = [self._step(given, prediction, truth, step) for step in steps]
@@ -49,6 +66,17 @@ class Coverage:
         self.alarms += unlike.tolist()
         found = describe_start(self.model, self.seen, given, (0,) * self.grid.dims)
         self.worst = max(self.worst, found)
+
+    def _add_estimates(
+        self, mirror: Mirror, given: Given, prediction: Tensor, truth: Tensor
+    ) -> None:
+        weight = next(self.model.parameters())
+        apart = mirror.disagreement(self.model, given.to(weight), prediction.to(weight))
+        found = mirror.estimate(apart.cpu())
+        inside = 1.0 if given.mask is None else given.mask.unsqueeze(1)
+        self.estimates.append(found.flatten(1).mean(1))
+        self.errors.append(nrmse(prediction * inside, truth * inside).double().flatten(1).mean(1))
+        self.unusual += (mirror.in_usual_errors(found) > mirror.limit).tolist()
 
     def _step(
         self, given: Given, prediction: Tensor, truth: Tensor, step: int
@@ -85,7 +113,20 @@ class Coverage:
                 "alarms": sum(self.alarms),
                 "worst": line,
             }
+        if self.errors:
+            true, guess = torch.cat(self.errors), torch.cat(self.estimates)
+            ratio = (guess / true.clamp_min(1e-30)).nan_to_num(torch.inf)
+            found["mirror"] = {
+                "within": float(((ratio < CLOSE) & (ratio > 1 / CLOSE)).double().mean()),
+                "unusual": sum(self.unusual),
+                "estimates": [_short(value) for value in guess[:_KEPT].tolist()],
+                "errors": [_short(value) for value in true[:_KEPT].tolist()],
+            }
         return found
+
+
+def _short(value: float) -> float | None:
+    return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
 def _mean(values: Tensor, inside: Tensor) -> Tensor:

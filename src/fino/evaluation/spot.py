@@ -11,8 +11,9 @@ Where everything is felt everywhere before one step is over, whole frames are so
 steps, on coarser cells if one step on the data's own is already too dear.
 
 From the places to the domain the errors go by what the bands of the model follow,
-Σ e² / Σ s² · mean s², and from the steps that were checked to the others by how errors grew in
-validation.  Off the training data they grow otherwise, so a third of the cost goes to the whole
+Σ e² / Σ s² · mean s².  From the steps that were checked to the others they go as the mirror image
+of the start has it (`fino.trust.mirror`), or, where the data have no symmetry, as errors grew in
+validation.  Off the training data they may grow otherwise, so a third of the cost goes to the whole
 rollout on coarse cells, and on still coarser ones.  How far the former are from the truth, C, is
 known for the steps that were checked, is taken to grow as a power of time from there, and is no
 less than the difference of the two tells.  That is sure to a fifth, so with their distance D from
@@ -20,7 +21,7 @@ the prediction the error E of the prediction lies between
 
     D − 1.2 C ≤ E ≤ D + 1.2 C
 
-As long as what validation says of the growth is within these bounds it is believed.  Where it is
+As long as what is expected of later errors is within these bounds it is believed.  Where it is
 below them E² = D² − C², as if the errors of model and solver had nothing in common, and errors
 grow on from there.  Own data have no solver: there the last frames that are known are held out.
 """
@@ -47,6 +48,7 @@ from fino.model.rollout import rollout
 from fino.streams import numpy_stream
 from fino.training.run import Run, find_run
 from fino.trust.bands import Bands
+from fino.trust.mirror import LAST, Mirror
 
 __all__ = ["SpotCheck", "hold_out", "spot_check"]
 
@@ -57,8 +59,6 @@ Array = np.ndarray
 _COVER, _PLACES, _FARTHER = 0.05, (8, 4), 3
 #: Cells of the solver that are added to every margin, for what its scheme spreads.
 _SPARE = 24
-#: Of the steps that were checked, the last so many say how errors go on.
-_LAST = 3
 #: The share of the cost that the first steps may take; the rest is for coarse cells up to the end.
 _FIRST = 0.65
 #: C is known to that share of itself: a distance nearer to it says nothing of a small error.
@@ -133,11 +133,12 @@ def spot_check(
     predicted = torch.from_numpy(np.asarray(frames).astype(np.float64))
     if truth is None:
         known = future[0, : len(predicted)].double()
-        return _compare(run, predicted, known, [], 0.0, part.data.grid, "hold-out")
+        mirror = _ask_mirror(run, given, predicted)
+        return _compare(run, predicted, known, [], 0.0, part.data.grid, "hold-out", mirror=mirror)
     bands = Bands.of(run.model)
     crops = _choose(truth, predicted, _FIRST * share, bands, part.data.card.dt)
     coarse = _solve_coarse(truth, len(predicted), share - crops.cost)
-    return crops.check(run, predicted, coarse)
+    return crops.check(run, predicted, coarse, _ask_mirror(run, given, predicted))
 
 
 def hold_out(run: Any, history: Any, share: float = 0.2) -> SpotCheck:
@@ -159,6 +160,25 @@ def hold_out(run: Any, history: Any, share: float = 0.2) -> SpotCheck:
 
 
 @dataclass(frozen=True)
+class _Mirrored:
+    """What the mirror image of the start says of the error at every step: (t, c)."""
+
+    mirror: Mirror
+    estimate: Tensor
+
+
+def _ask_mirror(run: Run, given: Given, predicted: Tensor) -> _Mirrored | None:
+    """The estimate of the mirror image for a rollout (t, c, *space); None where there is none."""
+    mirror = Mirror.of(run.model)
+    if mirror is None:
+        return None
+    weight = next(run.model.parameters())
+    found = mirror.disagreement(run.model, given.to(weight), predicted[None].to(weight))
+    estimate = mirror.estimate(found)[0].cpu()
+    return _Mirrored(mirror, estimate) if estimate.isfinite().all() else None
+
+
+@dataclass(frozen=True)
 class _Crops:
     """Boxes of data cells to solve, the margin around them in solver cells, and how far ahead."""
 
@@ -169,7 +189,13 @@ class _Crops:
     lead: int
     cost: float
 
-    def check(self, run: Run, predicted: Tensor, coarse: _Coarse | None = None) -> SpotCheck:
+    def check(
+        self,
+        run: Run,
+        predicted: Tensor,
+        coarse: _Coarse | None = None,
+        mirror: _Mirrored | None = None,
+    ) -> SpotCheck:
         """Solve every crop, and compare with what was predicted: (t, c, *space)."""
         target = self.truth.target
         solved = torch.full((self.lead, *predicted.shape[1:]), torch.nan, dtype=torch.float64)
@@ -180,7 +206,8 @@ class _Crops:
             place: Any = (slice(None), slice(None), *torch.meshgrid(*cells, indexing="ij"))
             solved[place] = frames
         spent = time.process_time() - began
-        return _compare(run, predicted, solved, self.boxes, spent, target, "solver", self, coarse)
+        ways: Any = {"crops": self, "coarse": coarse, "mirror": mirror}
+        return _compare(run, predicted, solved, self.boxes, spent, target, "solver", **ways)
 
     def _solve(self, box: Box) -> Array:
         """The true frames of a box of data cells: (lead, c, *box)."""
@@ -348,6 +375,7 @@ def _compare(
     method: str,
     crops: _Crops | None = None,
     coarse: _Coarse | None = None,
+    mirror: _Mirrored | None = None,
 ) -> SpotCheck:
     """Errors in the cells that are known (t, c, *space), NaN elsewhere, and what follows."""
     bands, steps, lead = Bands.of(run.model), len(predicted), len(known)
@@ -363,17 +391,20 @@ def _compare(
     is_exact = crops is None or crops.grid == crops.truth.full
     if coarse is not None and usual is not None and not is_exact:
         doubt = _rms(known - coarse.frames[:lead]) / size[:lead]
-        found = _within(usual[:lead], found, doubt)
+        guess = usual if mirror is None else mirror.estimate
+        found = _within(guess[:lead], found, doubt)
     whole, bounds = None, None
     if usual is not None:
-        level = (found / usual[:lead])[-_LAST:].log().mean(0).exp()
+        level = (found / usual[:lead])[-LAST:].log().mean(0).exp()
         whole = torch.cat([found, (level * usual)[lead:]])
+        if mirror is not None:
+            whole = mirror.mirror.carry_on(mirror.estimate, found, whole)
         if coarse is not None:
             count = len(coarse.frames)
             distance = _rms(predicted[:count] - coarse.frames) / size[:count]
             doubt = coarse.doubt(known, is_exact) / size[:count]
             doubt = doubt.where(coarse.gap <= _RESOLVED * size[:count], torch.inf)
-            whole, bounds = _bound(whole, usual, level, distance, doubt, lead)
+            whole, bounds = _bound(whole, distance, doubt, lead)
     return SpotCheck(
         method=method,
         lead=lead,
@@ -405,16 +436,17 @@ def _within(guess: Tensor, distance: Tensor, doubt: Tensor) -> Tensor:
 
 
 def _bound(
-    whole: Tensor, usual: Tensor, level: Tensor, distance: Tensor, doubt: Tensor, lead: int
+    whole: Tensor, distance: Tensor, doubt: Tensor, lead: int
 ) -> tuple[Tensor, tuple[float, float] | None]:
     """Errors after the checked steps within what a coarse solution allows, and both ends of it.
 
-    `whole` and the `usual` errors of validation are (t, c), the `level` of the former in the latter
-    (c,), distances and doubts of the coarse solution (known, c).
+    `whole` are the errors that are expected (t, c), distances and doubts of the coarse solution
+    (known, c).  What they change at one step, they change at the later ones as well.
     """
     found, low, high = whole.clone(), whole.clone(), whole.clone()
+    level = torch.ones_like(whole[0])
     for t in range(lead, len(whole)):
-        found[t] = level * usual[t]
+        found[t] = level * whole[t]
         if t < len(distance):
             # Where the coarse solution is not finite it allows anything.
             d = distance[t].nan_to_num(0.0)
@@ -422,7 +454,7 @@ def _bound(
             low[t], high[t] = (d - (1 + _SURE) * c).clamp_min(0), d + (1 + _SURE) * c
             alone = ((d - c).clamp_min(0) * (d + c)).sqrt()  # of D² − C²
             found[t] = torch.minimum(torch.where(low[t] > found[t], alone, found[t]), high[t])
-            level = found[t] / usual[t]
+            level = found[t] / whole[t].clamp_min(1e-30)
     ends = float(low.mean()), float(high.mean())
     return found, ends if math.isfinite(ends[1]) else None
 

@@ -52,7 +52,7 @@ CONFIG = "config.json"
 TRUST = "trust.json"
 _NAMES = (WEIGHTS, CONFIG, TRUST)
 #: What is read of the last.
-_TRUSTED = ("seen", "bands", "equation")
+_TRUSTED = ("seen", "bands", "equation", "mirror")
 
 
 def save(model: Emulator | Dataset, folder: str | Path, *, overwrite: bool = False) -> Path:

@@ -28,6 +28,7 @@ __all__ = [
     "error_over_parameter",
     "error_over_setting",
     "error_over_time",
+    "estimated_errors",
     "is_outside",
     "pareto",
     "scale_of",
@@ -108,6 +109,23 @@ def error_over_parameter(
             if some.any():
                 named = f"{label} of the trained range"
                 axes.plot(x[some], y[some], label=named, linestyle="none", markersize=5, **style)
+        return figure
+
+
+def estimated_errors(
+    estimates: Sequence[float | None], errors: Sequence[float | None], close: float
+) -> Figure:
+    """The estimated error of each trajectory against the true one, and what counts as close."""
+    x, y = np.array(errors, dtype=float), np.array(estimates, dtype=float)
+    known = np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)
+    x, y = x[known], y[known]
+    labels = {"xlabel": "nRMSE", "ylabel": "estimated nRMSE", "xscale": "log", "yscale": "log"}
+    with plotted(6.4, 3.9, None, **labels) as (figure, axes):
+        if len(x):
+            ends = np.array([min(x.min(), y.min()) / 1.2, max(x.max(), y.max()) * 1.2])
+            axes.fill_between(ends, ends / close, ends * close, color=color_of(0), alpha=0.1, lw=0)
+            axes.plot(ends, ends, color=color_of(0), linewidth=0.8)
+            axes.plot(x, y, linestyle="none", marker="o", markersize=4, color=color_of(1))
         return figure
 
 

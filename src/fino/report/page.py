@@ -22,6 +22,7 @@ import fino
 from fino.data.dataset import Dataset
 from fino.durable import check_no_link, write_whole
 from fino.evaluation.compare import Comparison, compare
+from fino.evaluation.coverage import CLOSE
 from fino.evaluation.evaluate import evaluate
 from fino.metrics import METRICS
 from fino.metrics.scores import Scores
@@ -250,6 +251,14 @@ def _bands(run: Run, scene: Scene, scores: Scores) -> list[Picture]:
         figure = curves.coverage_over_time(times, found["levels"], found["over_time"])
         caption = "Pale lines are what the bands promise."
         pictures.append(Picture("coverage", figure, "What the bands held", caption))
+    if "mirror" in scores.trust:
+        found = scores.trust["mirror"]
+        figure = curves.estimated_errors(found["estimates"], found["errors"], CLOSE)
+        caption = (
+            "One dot for each test trajectory: its error as the mirror image of its start has it, "
+            f"without the truth. {found['within']:.0%} are within a factor of {CLOSE:g}, the shade."
+        )
+        pictures.append(Picture("estimates", figure, "Errors as they were estimated", caption))
     return pictures
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from fino.data.card import Card
 from fino.data.dataset import Dataset
 from fino.data.lightcone import LightCone, light_cone
+from fino.evaluation.coverage import CLOSE
 from fino.evaluation.evaluate import COMPARED, TOLERANCE, Reproduction
 from fino.inspection.reach import Reach, reach
 from fino.metrics.scores import Scores
@@ -144,6 +145,10 @@ def describe_trust(scores: Scores, has_data: bool = True) -> list[str]:
         guards = found["guards"]
         words = f"The guards warned of {guards['alarms']} of {guards['samples']} test rollouts"
         lines.append(f"{words}. {guards['worst']}".strip() if guards["worst"] else f"{words}.")
+    if "mirror" in found:
+        mirror = found["mirror"]
+        words = f"Asked for mirror images, it estimates {mirror['within']:.0%} of its errors within"
+        lines.append(f"{words} a factor of {CLOSE:g} (`fino rollout … --check mirror`).")
     if not lines and has_data:
         lines.append("No bands and guards: this model was not calibrated (`fino calibrate`).")
     return lines

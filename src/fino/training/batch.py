@@ -11,18 +11,16 @@ sees the same numbers in one process or in many, in one session or after a resta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fino.data.card import Card
-from fino.data.conditions import CHANNEL
 from fino.data.dataset import Dataset, Part
+from fino.data.symmetry import directions_of, draw_moves, move_each
 from fino.given import Given
 from fino.grid import Grid
 from fino.locality import Locality
@@ -34,10 +32,6 @@ from fino.streams import numpy_stream, torch_stream
 from fino.training.settings import TrainingSettings
 
 __all__ = ["Batch", "Crop", "augment", "draw_batch", "validation_part", "windows"]
-
-
-#: The axis along which each channel points, None for a scalar; () if all are scalars.
-Directions = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,7 @@ def draw_batch(
         if isinstance(emulator.prior, MovingFrame):  # it knows a motion along each axis
             moves = [replace(move, swapped=False) for move in moves]
             facing = torch.stack([move.facing(len(given.space)) for move in moves])
-        given, future = move_each(given, future, part.data.card, moves)
+        given, future = move_each(given, future, directions_of(part.data.card), moves)
     if settings.noise:
         size = settings.noise * emulator.input_std.cpu().view(-1, *[1] * part.data.grid.dims)
         noise = torch.randn(given.history.shape, generator=torch_stream(seed, "noise", step))
@@ -198,91 +192,7 @@ def augment(
     if not card.symmetries:
         return given, future
     moves = draw_moves(card, given.space, len(future), seed, step)
-    return move_each(given, future, card, moves)
-
-
-def draw_moves(card: Card, space: Sequence[int], count: int, seed: int, step: int) -> list[Move]:
-    """A symmetry for each trajectory of the batch of a step."""
-    draw = numpy_stream(seed, "augment", step)
-    return [Move.draw(card, space, draw) for _ in range(count)]
-
-
-@dataclass(frozen=True)
-class Move:
-    """A symmetry of one trajectory: cells to shift, axes to mirror, whether to swap and negate."""
-
-    shift: dict[int, int]
-    mirrored: tuple[int, ...]
-    swapped: bool
-    negated: bool
-
-    @classmethod
-    def draw(cls, card: Card, space: Sequence[int], draw: np.random.Generator) -> Move:
-        axes = range(len(space))
-        shift: dict[int, int] = {}
-        if "shift" in card.symmetries:
-            periodic = [axis for axis in axes if card.grid.is_periodic[axis]]
-            shift = {axis: int(draw.integers(space[axis])) for axis in periodic}
-        flip = "flip" in card.symmetries
-        mirrored = tuple(axis for axis in axes if draw.random() < 0.5) if flip else ()
-        swapped = "rotate" in card.symmetries and draw.random() < 0.5
-        return cls(shift, mirrored, swapped, "sign" in card.symmetries and draw.random() < 0.5)
-
-    def facing(self, dims: int) -> Tensor:
-        """−1 along mirrored axes, 1 along the others: (dims,)."""
-        return torch.tensor([-1.0 if axis in self.mirrored else 1.0 for axis in range(dims)])
-
-    def fields(self, u: Tensor, directions: Directions, channel: int) -> Tensor:
-        """(…, *space); `directions` are those of the channels on the axis `channel`."""
-        first = channel + 1
-        if self.shift:
-            u = u.roll(list(self.shift.values()), [first + axis for axis in self.shift])
-        if self.mirrored:
-            u = u.flip([first + axis for axis in self.mirrored])
-        if self.swapped:
-            u = u.transpose(-2, -1)
-        return self.scalars(u, directions, channel)
-
-    def apply(self, u: Tensor, kind: str, directions: Directions) -> Tensor:
-        """One trajectory's share of the frames (t, c, *space) or of what is given beside them."""
-        channel = 1 if kind == "history" else CHANNEL.get(kind, 1) - 1
-        move = self.scalars if kind in ("parameters", "signals") else self.fields
-        u = move(u, directions, channel)
-        return -u if self.negated and kind in ("history", "forcing", "signals") else u
-
-    def scalars(self, u: Tensor, directions: Directions, channel: int) -> Tensor:
-        """What points along an axis: turned by a mirror, exchanged by a swap."""
-        turned = [i for i, axis in enumerate(directions) if axis in self.mirrored]
-        if turned:
-            sign = torch.ones(len(directions))
-            sign[turned] = -1.0
-            u = u * sign.view(-1, *[1] * (u.dim() - channel - 1))
-        if self.swapped and any(axis is not None for axis in directions):
-            along = [[i for i, axis in enumerate(directions) if axis == way] for way in (0, 1)]
-            order = list(range(len(directions)))
-            for x, y in zip(*along, strict=True):
-                order[x], order[y] = y, x
-            u = u.index_select(channel, torch.tensor(order))
-        return u
-
-
-def move_each(
-    given: Given, future: Trajectory, card: Card, moves: Sequence[Move]
-) -> tuple[Given, Trajectory]:
-    """Each trajectory of a batch moved by a symmetry of its own, with all that is given."""
-    shown, directions = given.history.shape[1], {"history": card.directions}
-    for kind, names in card.given_names.items():
-        directions[kind] = tuple(card.turning.get(name) for name in names)
-    window = {"history": torch.cat([given.history, future], dim=1), **given.beside}
-    moved: dict[str, Any] = {
-        kind: torch.stack(
-            [m.apply(u, kind, directions.get(kind, ())) for u, m in zip(values, moves, strict=True)]
-        )
-        for kind, values in window.items()
-        if kind != "positions"
-    }
-    frames = moved.pop("history")
-    return replace(given, history=frames[:, :shown], **moved), frames[:, shown:]
+    return move_each(given, future, directions_of(card), moves)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from fino.shapes import Field
 from fino.streams import torch_stream
 from fino.trust.equation import Equation
 from fino.trust.guards import limit_by, rounded, see
+from fino.trust.mirror import Measured
 
 __all__ = ["LEVELS", "REACH", "Bands", "calibrate"]
 
@@ -195,7 +196,7 @@ def _average(u: Field, dims: int) -> Field:
 def calibrate(
     model: Emulator, data: Dataset, *, long: Dataset | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """What training saw, and bands from rollouts of the validation part: what `trust.json` holds.
+    """What training saw, bands and mirror images of the validation part: what `trust.json` holds.
 
     With them goes the equation that the data were made with, as their card says.
 
@@ -210,14 +211,16 @@ def calibrate(
         return {"seen": vars(limit_by(seen, model, some, low, high)), "equation": equation}
     count = min(len(part), _MOST)
     starts = part.begin(range(count), model.history)[0]
-    errors = _Errors(model, part, count)
+    errors = _Errors(model, part, count, data.task(model.history).steps)
     for rows in _chunks(part, count):
         errors.add(rows)
         if progress:
             progress(rows.stop / count)
     learned = _starts(data.train, model.history)
     seen = limit_by(seen, model, starts, errors.low, errors.high, learned)
-    return {"seen": vars(seen), "bands": vars(errors.bands()), "equation": equation}
+    found = {"seen": vars(seen), "bands": vars(errors.bands()), "equation": equation}
+    mirror = errors.mirror.facts()
+    return found if mirror is None else {**found, "mirror": mirror}
 
 
 def _starts(part: Part, history: int) -> Iterator[Given]:
@@ -235,7 +238,7 @@ def _chunks(part: Part, count: int) -> Iterator[range]:
 class _Errors:
     """Errors and activities of validation rollouts, in some cells at some lead times."""
 
-    def __init__(self, model: Emulator, part: Part, count: int) -> None:
+    def __init__(self, model: Emulator, part: Part, count: int, own: int) -> None:
         self.model, self.part, self.count = model, part, count
         steps = part.data.task(model.history).steps
         self.leads = np.unique(np.geomspace(1, steps, min(_LEADS, steps)).round().astype(int))
@@ -247,6 +250,7 @@ class _Errors:
         self.found: dict[int, list[tuple[Tensor, ...]]] = {int(lead): [] for lead in self.leads}
         self.low = torch.full((part.shape[2],), torch.inf, dtype=torch.float64)
         self.high = -self.low
+        self.mirror = Measured(model, part.data.card, own)
 
     @torch.no_grad()
     def add(self, rows: range) -> None:
@@ -254,8 +258,10 @@ class _Errors:
         given, future = self.part.begin(rows, self.model.history)
         weight = next(self.model.parameters(), given.history)
         start = given.to(weight.device)
+        self.mirror.begin(start, future.shape[1])
         for lead, frame in enumerate(frames(self.model, start, future.shape[1]), start=1):
             frame = frame.to(future)
+            self.mirror.add(frame, future[:, lead - 1])
             flat = torch.nan_to_num(frame.double().movedim(1, 0).flatten(1))
             self.low = torch.minimum(self.low, flat.amin(1))
             self.high = torch.maximum(self.high, flat.amax(1))

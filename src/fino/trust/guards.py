@@ -49,7 +49,17 @@ from fino.given import Given
 from fino.model.convolution import pad
 from fino.shapes import Field, Trajectory
 
-__all__ = ["FAR", "Diverged", "Seen", "Watch", "describe_start", "limit_by", "rounded", "see"]
+__all__ = [
+    "FAR",
+    "Diverged",
+    "Seen",
+    "Watch",
+    "beyond",
+    "describe_start",
+    "limit_by",
+    "rounded",
+    "see",
+]
 
 #: Frames that a start is measured by, values that are read to know the training part, and windows
 #: of it that are measured at the least and at the most.
@@ -574,8 +584,8 @@ def limit_by(
     away, missed = seen.distances(*seen.measure(given, model)).T
     more = [seen.distances(*seen.measure(start, model))[:, 0] for start in learned]
     # What the model missed is counted in powers of ten already.
-    farthest = max(_beyond(_log_of(away)), _beyond(_log_of(torch.cat([away, *more]))))
-    limits = [math.exp(farthest), max(_beyond(missed), 1e-6)]
+    farthest = max(beyond(_log_of(away)), beyond(_log_of(torch.cat([away, *more]))))
+    limits = [math.exp(farthest), max(beyond(missed), 1e-6)]
     least, most = seen.bounds(_SLACK)
     # A rollout that diverged says nothing about where the others stay.
     lowest, highest = seen.bounds(_WIDEST)
@@ -596,7 +606,7 @@ def _log_of(away: Tensor) -> Tensor:
     return away.clamp_min(1e-9).log()
 
 
-def _beyond(values: Tensor) -> float:
+def beyond(values: Tensor) -> float:
     """What one more value will stay below in all but a few of a hundred cases.
 
     That is the value itself that so many of them do not exceed, and at least what is likely if
