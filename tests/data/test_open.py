@@ -260,3 +260,16 @@ def test_mutated_files_are_opened_or_refused_in_one_line(tmp_path):
 @pytest.mark.slow
 def test_five_thousand_mutated_files_are_opened_or_refused_in_one_line(tmp_path):
     open_mutants(tmp_path, dict.fromkeys(samples.FILES, 625))
+
+
+def test_symmetries_and_directions_of_a_file_are_told_in_words(tmp_path):
+    path = tmp_path / "flow.npy"
+    np.save(path, np.random.default_rng(0).random((6, 8, 3, 10, 10)))
+    ways = {"axes": "sample time channel y x", "dt": 0.1, "extent": "0:1", "boundary": "periodic"}
+    told = fino.open(path, **ways, symmetries="shift,flip", directions="-,x,y").card
+    assert told.symmetries == ("shift", "flip")
+    assert told.directions == (None, 1, 0)
+    with pytest.raises(ValueError, match=r"'-' for a scalar or one of y, x for each field, .*'z'"):
+        fino.open(path, **ways, symmetries="flip", directions="-,z,y")
+    with pytest.raises(ValueError, match=r"Unknown symmetry 'flips'\. Did you mean 'flip'\?"):
+        fino.open(path, **ways, symmetries="flips")

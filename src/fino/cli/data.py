@@ -53,6 +53,10 @@ class FileOptions:
     """Arrays that vary in time and are known in advance."""
     mask: str | None = None
     """An array that is not zero where cells are not part of the domain."""
+    symmetries: str | None = None
+    """What takes solutions to solutions, of shift, flip, rotate and sign: shift,flip."""
+    directions: str | None = None
+    """The axis that each field points along, - for a scalar, which a flip turns: -,x,y."""
     leave_out: str | None = None
     """Numbers of samples to leave out: 4,7."""
 

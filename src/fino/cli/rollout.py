@@ -147,7 +147,7 @@ def _check(
 
     history = as_array(start) if source is None else None
     if isinstance(share, str):
-        return estimate_error(found, start if history is None else history, as_array(frames))
+        return estimate_error(found, start if history is None else history, frames)
     if history is not None:
         return hold_out(found, history, share)
     return spot_check(found, sample, frames, share=share, part=source.test)

@@ -38,6 +38,7 @@ __all__ = ["OPTIONS", "arrange"]
 OPTIONS = (
     *("array", "inputs", "axes", "dt", "extent", "boundary", "fields"),
     *("parameters", "known", "forcing", "mask", "walls", "name", "history"),
+    *("symmetries", "directions"),
 )
 
 #: What axes are called; any other name is an axis of space.
@@ -90,6 +91,8 @@ def arrange(
     known: Any = None,
     forcing: Any = None,
     mask: Any = None,
+    symmetries: Any = None,
+    directions: Any = None,
     usual: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Dataset:
@@ -120,6 +123,8 @@ def arrange(
     }
     named_axes = words if len(words) == len(letters[first]) else variables[first].dims
     facts["axes"] = _name_axes(named_axes, letters[first])
+    facts["symmetries"] = tuple(read_names(symmetries))
+    facts["directions"] = _find_directions(directions, facts["axes"], frames.shape[3:])
     facts["units"] = _find_units(variables, views, answers)
     if not steady and dt is None:
         facts["time_unit"] = _find_time_unit(variables, first, letters[first])
@@ -414,6 +419,25 @@ def _name_axes(words: Sequence[str], letters: Sequence[str | int]) -> tuple[str,
         return ()
     pairs = zip(words, letters, strict=True)
     return tuple(w.rsplit("/")[-1] for w, a in pairs if isinstance(a, str) and a in "xyz")
+
+
+def _find_directions(
+    directions: Any, axes: Sequence[str], points: Sequence[int]
+) -> tuple[int | None, ...]:
+    """'-,x,y' → (None, 0, 1): the axis that each field points along, by name or number."""
+    if not isinstance(directions, str):
+        return tuple(directions or ())
+    names = list(axes) or list("xyz")[: len(points)]
+    known = {"-": None} | {str(i): i for i in range(len(points))}
+    known |= {name: i for i, name in enumerate(names)}
+    words = read_names(directions)
+    for word in words:
+        if word not in known:
+            raise ValueError(
+                f"directions should be '-' for a scalar or one of {', '.join(names)} for each "
+                f"field, such as '-,{','.join(names)}', got '{word}'."
+            )
+    return tuple(known[word] for word in words)
 
 
 def _find_units(

@@ -109,6 +109,10 @@ def open(path: Any, *, usual: Mapping[str, Any] | None = None, **options: Any) -
     parameters, known, forcing    names of arrays that models are given: scalars of a trajectory,
                 fields constant in time, what varies in time and is known in advance
     mask        the name of an array that is not zero in cells that are not part of the domain
+    symmetries  what takes solutions to solutions, of "shift", "flip", "rotate" and "sign":
+                training draws from them, and errors are estimated with them; they are not checked
+    directions  the axis that each field points along, "-" for a scalar: "-,x,y" for a density and
+                velocities, which a flip turns
     walls, name, history          as `fino.from_array` has them
 
     Which trajectories are for what:

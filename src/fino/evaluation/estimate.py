@@ -14,6 +14,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from fino.data.dataset import Sample
@@ -80,7 +81,8 @@ def estimate_error(
             raise ValueError("estimate_error should be given frames, or steps to predict.")
         frames = run.predict(given, steps)
     weight = next(run.model.parameters())
-    frames = torch.as_tensor(frames).to(weight)
+    frames = frames if isinstance(frames, torch.Tensor) else torch.from_numpy(np.array(frames))
+    frames = frames.to(weight)
     frames = frames if frames.dim() == run.model.grid.dims + 3 else frames[None]
     found = mirror.estimate(mirror.disagreement(run.model, given.to(weight), frames).cpu())
     worst = int(mirror.in_usual_errors(found).argmax())

@@ -214,7 +214,9 @@ class Measured:
             return None
         ratio, usual = (error / apart).median(0).values, error.median(0).values
         steps = error.shape[1]
-        leads = np.unique(np.geomspace(1, steps, min(_LEADS, steps)).round().astype(int))
+        leads = np.arange(1, steps + 1)
+        if steps > _LEADS:
+            leads = np.unique(np.geomspace(1, steps, _LEADS).round().astype(int))
         near, estimate = error[:, : self.own], (ratio * apart)[:, : self.own]
         away = estimate.flatten(1).mean(1) / usual[: self.own].mean()
         levels = [_levels(near, estimate, int(lead)) for lead in leads if lead <= self.own]
