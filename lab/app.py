@@ -14,6 +14,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "keep": ("lab.keep:keep", "Keep the scores of finished runs in lab/results."),
     "results": ("lab.results:results", "Build docs/results.md from the kept scores."),
     "sweep": ("lab.sweep:sweep", "Run the cells of the results that are missing, in order."),
+    "search": ("lab.search:search", "Sizes and rates, the same search for every model."),
     "front": ("lab.front:front", "What a trajectory costs with every kept model, in seconds."),
     "audit": ("lab.audit:audit", "Compute random cells of the results again from weights."),
     "baselines": ("lab.audit:baselines", "Score baselines again, beside all kept scores."),

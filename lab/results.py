@@ -92,9 +92,10 @@ def write_results(
         written[name] = save_small(figure, figures / f"results-{name}.png")
     places = {name: f"figures/{path.name}" for name, path in written.items()}
     short, audited = _without("short-"), _without("retuned-")
+    searched = _without("searched-")
     transfers = load_transfers()
     page = results_page(
-        *(tasks, models, load_kept("ablation-"), horizons, short, audited, places),
+        *(tasks, models, load_kept("ablation-"), horizons, short, searched, audited, places),
         seconds=seconds,
         transfers=transfers,
     )

@@ -28,6 +28,7 @@ from lab.results_words import (
     summary,
     tied_with_best,
 )
+from lab.search import load_trials
 from lab.standing import (
     Standing,
     bar_of,
@@ -63,6 +64,7 @@ def results_page(
     ablations: Tasks,
     horizons: Tasks,
     short: Tasks,
+    searched: Tasks,
     audited: Tasks,
     figures: Mapping[str, str],
     seconds: Seconds | None = None,
@@ -105,6 +107,7 @@ def results_page(
         _picture(figures, "pareto", "Error against the time of a trajectory"),
         _picture(figures, "over-time", "Error over time"),
         *_short_budget(short, seconds),
+        *_searched(searched),
         *_as_audited(as_audited, audited),
         *_details(tasks, models),
         *_ablations(ablations),
@@ -233,6 +236,43 @@ def _short_budget(tasks: Tasks, seconds: Seconds) -> list[str]:
         _bullets([*summary(rows, tasks), *front]),
         _side_by_side(rows, tasks).markdown(),
     ]
+
+
+def _searched(tasks: Tasks) -> list[str]:
+    """What the same search for sizes and rates gives every model."""
+    parts = ["## The same search for every model\n"]
+    found = load_trials()
+    if not found:
+        return [*parts, "Not run.\n"]
+    parts.append(
+        "Six trials each, three sizes at two rates, all as long as the runs of the short table;\n"
+        "the lowest on the validation part is the row and alone is scored on the test part\n"
+        "(`python -m lab search TASK`).\n"
+    )
+    for task, models in found.items():
+        rows = standings(tasks.get(task, {}))
+        best = min((row.nrmse for row in rows.values()), default=None)
+        tied = tied_with_best(rows) if rows else []
+        cells, unfinished = [], []
+        for name in EXPECTED:
+            if name not in rows:
+                unfinished.append(f"{name} ({len(models.get(name, []))} of 6)")
+                continue
+            chosen = min(models[name], key=lambda trial: trial["validation"])
+            own = rows[name]
+            cells.append(
+                (
+                    Cell(name),
+                    Cell(own.words, own.nrmse, own.nrmse == best or name in tied),
+                    Cell(f"{chosen['size']}, {chosen['parameters']:,} weights"),
+                    Cell(f"{chosen['rate']:g}", chosen["rate"]),
+                    Cell(f"{sum(t['training_cpu_seconds'] for t in models[name]) / 60:.3g}"),
+                )
+            )
+        columns = ("model", "nRMSE on the test part", "size", "rate", "CPU-min of the search")
+        notes = (f"Not finished: {listed(unfinished)}.",) if unfinished else ()
+        parts.append(Table(task, columns, tuple(cells), notes).markdown())
+    return parts
 
 
 def _as_audited(standing: Mapping[str, Mapping[str, Standing]], tasks: Tasks) -> list[str]:

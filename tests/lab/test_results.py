@@ -175,7 +175,7 @@ def test_runs_that_are_missing_are_listed():
 
 
 def test_an_empty_page_says_so():
-    page = results_page({}, {}, {}, {}, {}, {}, {})
+    page = results_page({}, {}, {}, {}, {}, {}, {}, {})
     assert "No comparison has been run yet." in page and "**climate**: not run." in page
     assert "## Ablations\n\nNot run." in page
     assert "## A short budget, every rival\n\nNot run." in page
@@ -187,10 +187,10 @@ def test_a_shipped_model_past_the_horizon_has_the_budget_of_its_weights(scores):
     far = replace(scores, model=model, cost={})
     near = replace(scores, cost={**scores.cost, "training_cpu_seconds": 1320.0})
     horizons = {"horizon-advection": {"fino-shipped": far}}
-    known = results_page({}, {"advection": near}, {}, horizons, {}, {}, {})
+    known = results_page({}, {"advection": near}, {}, horizons, {}, {}, {}, {})
     assert "| fino-shipped | 22 |" in known
     other = replace(near, model={**near.model, "sha256": "another"})
-    unknown = results_page({}, {"advection": other}, {}, horizons, {}, {}, {})
+    unknown = results_page({}, {"advection": other}, {}, horizons, {}, {}, {}, {})
     assert "| fino-shipped | – |" in unknown
 
 
