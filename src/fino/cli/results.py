@@ -219,30 +219,44 @@ def report(
         say(f"The movie is {written['movie']}.")
 
 
-def calibrate(run: Path, *, data: Path | None = None, json: bool = False) -> None:
+def calibrate(
+    run: Path,
+    *,
+    data: Path | None = None,
+    options: FileOptions | None = None,
+    json: bool = False,
+) -> None:
     """Calibrate a run: `fino calibrate runs/swe`.
 
     Measures what the training part looked like and how far off predictions of the validation part
-    are, and keeps it with the model, for `fino rollout --interval 0.9` and its warnings.  `fino
-    train` does it when it ends; this is for models of earlier versions.
+    are, and keeps it with the model, for `fino rollout --interval 0.9`, `--check mirror` and its
+    warnings.  `fino train` does it when it ends; this is for models of earlier versions, and to
+    say afterwards that data have a symmetry: `--data mine.nc --symmetries flip`.
 
     Args:
         run: A run folder, or a model folder with --data.
         data: The data; the run's own if not given.
+        options: What that file does not say; as in the file of the training, if not given.
         json: Print what was found as JSON.
     """
     from fino.training.fit import calibrate as measure
+    from fino.training.run import find_run
 
     with progress("calibrating", quiet=json) as show:
-        trust = measure(run, data, progress=show).model.trust
+        found = find_run(run) if data is None else find_run(run, data, **options_of(options))
+        trust = measure(found, progress=show).model.trust
     bands = trust.get("bands", {})
     if json:
         limit = trust["seen"]["limit"]
         said = {"trajectories": bands.get("trajectories"), "follows": bands.get("activity")}
-        say_json({"run": run, **said, "limit": limit})
+        moves = (trust.get("mirror") or {}).get("symmetries", [])
+        say_json({"run": run, **said, "limit": limit, "symmetries": moves})
     elif bands:
         follows = f"their width follows: {bands['activity']}"
         say(f"Bands from {bands['trajectories']} validation trajectories; {follows}.")
+        if mirror := trust.get("mirror"):
+            moves = ", ".join(mirror["symmetries"])
+            say(f"Errors are estimated by symmetries: {moves} (fino rollout {run} --check mirror).")
         say(f"Next: fino rollout {run} --interval 0.9")
     else:
         say("There is no validation part, so there are no bands; what training saw is kept.")

@@ -70,6 +70,7 @@ def rollout(
         why: Say why the work was cut as it was.
         json: Print what was done as JSON.
     """
+    from fino.evaluation.estimate import require_mirror
     from fino.inference.process_group import rank_and_size
     from fino.inference.ranks import rollout_launched
     from fino.machine import keep_freed_memory
@@ -95,6 +96,8 @@ def rollout(
             "--check compares every frame of the whole domain: leave --every and --region out, "
             "and with several processes add --out."
         )
+    if check == "mirror":
+        require_mirror(found)
     if ranks == 1 and mesh is not None:
         raise ValueError("--mesh is for several processes: start them with torchrun.")
     cut: dict[str, Any] = {"tile": tile, "region": _region(region), "mesh": _mesh(mesh)}

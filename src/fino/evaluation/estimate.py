@@ -19,10 +19,10 @@ import torch
 
 from fino.data.dataset import Sample
 from fino.given import Given
-from fino.training.run import find_run
+from fino.training.run import Run, find_run
 from fino.trust.mirror import Mirror
 
-__all__ = ["ErrorEstimate", "estimate_error"]
+__all__ = ["ErrorEstimate", "estimate_error", "require_mirror"]
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,7 @@ def estimate_error(
     error.  It does not see what both rollouts get wrong alike, such as another equation.
     """
     run = find_run(run)
-    mirror = Mirror.of(run.model)
-    if mirror is None:
-        raise ValueError(
-            f"{run.name} cannot be asked for a mirror image: its data declare no symmetry that the "
-            "model does not have by itself, or it was not calibrated. Declare one with "
-            "fino.from_array(…, symmetries=('flip',)) and train, or run `fino calibrate RUN`."
-        )
+    mirror = require_mirror(run)
     given = _begin(start, run.model.grid.dims)
     if frames is None:
         future = start.future if isinstance(start, Sample) else None
@@ -98,6 +92,18 @@ def estimate_error(
             raise ValueError(str(estimate))
         warnings.warn(str(estimate), stacklevel=2)
     return estimate
+
+
+def require_mirror(run: Run) -> Mirror:
+    """What a run knows of mirror images, or a line that says how it could."""
+    mirror = Mirror.of(run.model)
+    if mirror is None:
+        raise ValueError(
+            f"{run.name} cannot be asked for a mirror image: its data declare no symmetry, or one "
+            "that the model has by itself, or it was not calibrated. If the data have one, say so: "
+            "fino calibrate RUN --data FILE --symmetries flip."
+        )
+    return mirror
 
 
 def _begin(start: Any, dims: int) -> Given:
