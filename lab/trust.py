@@ -55,9 +55,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "trust.md"
 
 #: The error that counts as bad, in medians of the test part.
 _BAD = 3.0
-#: Validation trajectories at the least, if need be further ones than the part has, and from which
-#: number on further test trajectories are drawn.
-_FEWEST, _FURTHER = 20, 1000
+#: From which number on further test trajectories are drawn.
+_FURTHER = 1000
 #: Noise on what is given, in spreads of a field.
 _NOISE = (0.01, 0.1)
 
@@ -130,6 +129,7 @@ def trust(
     mirrored: bool = False,
     learned: int = 256,
     validated: int = 128,
+    fewest: int = 20,
     ahead: int = 5,
     samples: int = 100,
     shifted: int = 12,
@@ -156,6 +156,8 @@ def trust(
         Training trajectories that are solved again for that.
     validated
         Validation trajectories at the most.
+    fewest
+        Validation trajectories at the least, if need be further ones than the part has.
     ahead
         How many times as long as the data of the training they are solved for.
     samples
@@ -182,7 +184,8 @@ def trust(
         with progress(name, quiet=json) as show:
             if calibrated or bands or mirrored:
                 parts = () if calibrated else ("bands",) * bands + ("mirror",) * mirrored
-                _calibrate(PRETRAINED[name], parts, learned, validated, ahead, show)
+                counts = (learned, validated, fewest, ahead)
+                _calibrate(PRETRAINED[name], parts, *counts, show)
             run = PRETRAINED[name]
             data = _test_data(run, samples, further, lambda share: show(0.3 * share))
             found = _measure(run, data, shifted, far, times, show, only)
@@ -199,10 +202,17 @@ def trust(
 
 
 def _calibrate(
-    run: Run, parts: tuple[str, ...], learned: int, validated: int, ahead: int, show: Progress
+    run: Run,
+    parts: tuple[str, ...],
+    learned: int,
+    validated: int,
+    fewest: int,
+    ahead: int,
+    show: Progress,
 ) -> None:
     """What training saw, bands and mirror images into trust.json; only some `parts`, if named."""
-    short, long = _solve(run.data_card, 1 if parts else learned, validated, ahead, show)
+    learned = 1 if parts else learned
+    short, long = _solve(run.data_card, learned, validated, fewest, ahead, show)
     model, before = run.model, run.model.trust or {}
     found = calibrate(model, short, long=long)
     kept = found if not parts else before | {name: found[name] for name in parts if name in found}
@@ -212,14 +222,14 @@ def _calibrate(
 
 
 def _solve(
-    card: Card, learned: int, validated: int, ahead: int, show: Progress
+    card: Card, learned: int, validated: int, fewest: int, ahead: int, show: Progress
 ) -> tuple[Dataset, Dataset]:
     """Some training and validation trajectories, and the latter over a longer time."""
     assert card.split is not None
     train, own = (card.split.samples(part) for part in ("train", "validation"))
     # A validation part of a few trajectories allows no wide bands: further ones are drawn, which
     # were not learned from either.
-    more = range(card.samples, card.samples + max(0, min(validated, _FEWEST) - len(own)))
+    more = range(card.samples, card.samples + max(0, min(validated, fewest) - len(own)))
     samples = (*train[:learned], *own[:validated], *more)
     card = card.changed(samples=card.samples + len(more))
     short = solve_samples(plan_again(card), samples, lambda share: show(0.3 * share))
