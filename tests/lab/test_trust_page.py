@@ -20,7 +20,16 @@ def test_what_was_not_measured_is_a_dash():
         "| b | 50.0 | 81.0 | 90.2 | – | – | 6.0 |",
     ]
     assert rows["guards"][2] == "| a | 0.950 | – | – | 4.0 %, 5.0 % |  |"
-    assert len(rows["spots"]) == 2
+    assert len(rows["spots"]) == len(rows["mirror"]) == 2
+
+
+def test_estimates_are_a_row_for_each_model_that_can_be_asked():
+    found = _found([0.5, 0.8, 0.9], False)
+    found["mirror"] = {"samples": 24, "within": 0.958, "median": 1.04, "correlation": 0.9}
+    found["guards"] |= {"auc_mirror": 0.97, "auc_card": 0.98}
+    rows = _tables({"a": found})
+    assert rows["mirror"][2] == "| a | 24 | 96 % | 1.04 | 0.90 |"
+    assert rows["guards"][2] == "| a | 0.950 | 0.970 | 0.980 | 4.0 %, 5.0 % |  |"
 
 
 def test_other_gases_have_ratios_of_heat_capacities_that_training_has_not_seen():
