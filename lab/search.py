@@ -17,24 +17,22 @@ import json as jsonlib
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fino.cli.console import progress, say, say_json, table
+from fino.cli.console import say, say_json, table
 from fino.durable import write_whole
 from fino.evaluation.evaluate import evaluate
 from fino.machine import threads
 from fino.metrics.scores import Scores
 from fino.model import MODELS
-from fino.recipe.data import open_data
 from fino.recipe.recipe import Recipe, read_recipe
-from fino.recipe.run import carry_out, plan
 from fino.settings import did_you_mean
-from fino.training.run import find_run
 from lab.keep import RESULTS, TASKS, keep_scores, load_kept
 from lab.results_words import EXPECTED
+from lab.sweep import train_case
 
 __all__ = ["Trial", "load_trials", "run_trial", "search", "trials"]
 
@@ -172,14 +170,9 @@ def run_trial(trial: Trial, out: Path, changes: tuple[str, ...] = ()) -> dict[st
 def _train(trial: Trial, out: Path, changes: tuple[str, ...] = ()) -> tuple[str, Any, float]:
     """The command, the run and the CPU-seconds of a trial, trained if that is still to be done."""
     recipe = read_recipe(f"laptop-{trial.task}", [*trial.changes, *changes], models=[trial.row])
-    experiment = plan(recipe, out / trial.task)
-    steps = tuple(step for step in experiment.steps if step.kind in ("generate", "train"))
-    with progress(f"{trial.task}, {trial.row}") as show:
-        for done, _ in enumerate(carry_out(replace(experiment, steps=steps)), start=1):
-            show(done / len(steps))
-    run = find_run(experiment.folder / trial.row, open_data(recipe.data, steps[-1].data))
+    run, command = train_case(recipe, out / trial.task, trial.row, trial.task)
     spent = run.metrics[-1].get("cpu_seconds", 0.0) if run.metrics else 0.0
-    return experiment.command, run, spent
+    return command, run, spent
 
 
 def _score_best(task: str, model: str, out: Path) -> Scores:

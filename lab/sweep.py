@@ -29,14 +29,14 @@ from fino.evaluation.evaluate import evaluate
 from fino.machine import threads
 from fino.metrics.scores import Scores
 from fino.recipe.data import open_data
-from fino.recipe.recipe import read_recipe
+from fino.recipe.recipe import Recipe, read_recipe
 from fino.recipe.run import carry_out, plan
 from fino.settings import did_you_mean
-from fino.training.run import find_run
+from fino.training.run import Run, find_run
 from lab.keep import keep_scores, load_kept
 from lab.results_words import EXPECTED
 
-__all__ = ["Cell", "missing_cells", "run_cell", "sweep"]
+__all__ = ["Cell", "missing_cells", "run_cell", "sweep", "train_case"]
 
 #: Tasks whose data are cheap and that tell models apart come first; climate's files are yours to
 #: give, as data.air and data.pressure.
@@ -170,15 +170,20 @@ def run_cell(cell: Cell, out: Path, changes: Sequence[str] = (), baselines: bool
     enough.
     """
     recipe = read_recipe(cell.recipe, [*cell.changes, *changes], models=[cell.model])
-    experiment = plan(recipe, out / cell.kept_as)
-    steps = [step for step in experiment.steps if step.kind in ("generate", "train")]
-    with progress(f"{cell.task}, {cell.case}") as show:
-        for done, _ in enumerate(carry_out(replace(experiment, steps=tuple(steps))), start=1):
-            show(done / (len(steps) + 1))
-        run = find_run(experiment.folder / cell.case, open_data(recipe.data, steps[-1].data))
-        with threads(1):
-            evaluate(run, baselines=baselines, worth=baselines, command=experiment.command)
-    return Scores.load(experiment.folder / cell.case)
+    run, command = train_case(recipe, out / cell.kept_as, cell.case, cell.task)
+    with threads(1):
+        return evaluate(run, baselines=baselines, worth=baselines, command=command)
+
+
+def train_case(recipe: Recipe, folder: Path, case: str, task: str) -> tuple[Run, str]:
+    """The run of one case of a recipe and its command, trained if that is still to be done."""
+    experiment = plan(recipe, folder)
+    steps = tuple(step for step in experiment.steps if step.kind in ("generate", "train"))
+    with progress(f"{task}, {case}") as show:
+        for done, _ in enumerate(carry_out(replace(experiment, steps=steps)), start=1):
+            show(done / len(steps))
+    run = find_run(experiment.folder / case, open_data(recipe.data, steps[-1].data))
+    return run, experiment.command
 
 
 def _tell(cells: list[Cell], json: bool) -> None:
