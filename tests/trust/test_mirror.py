@@ -141,12 +141,24 @@ def test_an_error_of_the_first_steps_lasts_as_far_as_validation_has_seen():
     )
     estimate = torch.full((4, 1), 0.1, dtype=torch.float64)
     growth = torch.full((4, 1), 0.3, dtype=torch.float64)
-    near = mirror.carry_on(estimate, torch.full((1, 1), 0.14, dtype=torch.float64), growth)
+    near, is_usual = mirror.carry_on(
+        estimate, torch.full((1, 1), 0.14, dtype=torch.float64), growth
+    )
     assert near.flatten().tolist() == pytest.approx([0.14] + [0.1 * 1.4**0.5] * 3)
-    alike = mirror.carry_on(estimate, torch.full((1, 1), 2.0, dtype=torch.float64), growth)
+    alike, is_unusual = mirror.carry_on(
+        estimate, torch.full((1, 1), 2.0, dtype=torch.float64), growth
+    )
+    assert is_usual and not is_unusual
     assert alike.flatten().tolist() == pytest.approx([2.0] * 4)
-    slower = mirror.carry_on(estimate, torch.full((1, 1), 0.01, dtype=torch.float64), growth)
+    slower, _ = mirror.carry_on(estimate, torch.full((1, 1), 0.01, dtype=torch.float64), growth)
     assert slower.flatten().tolist() == pytest.approx([0.01] + [0.3] * 3)
+
+
+def test_frames_that_diverge_say_nothing_of_those_before_them():
+    compared = Comparison(None)
+    for frame in (torch.ones(1, 1, 8), torch.full((1, 1, 8), torch.inf)):
+        compared.add(frame, 1.5 * frame)
+    assert float(compared.relative()[0, 0, 0]) == pytest.approx(0.5)
 
 
 def test_cells_outside_of_a_mask_do_not_count():

@@ -397,14 +397,15 @@ def _compare(
     if usual is not None:
         level = (found / usual[:lead])[-LAST:].log().mean(0).exp()
         whole = torch.cat([found, (level * usual)[lead:]])
+        is_usual = False
         if mirror is not None:
-            whole = mirror.mirror.carry_on(mirror.estimate, found, whole)
+            whole, is_usual = mirror.mirror.carry_on(mirror.estimate, found, whole)
         if coarse is not None:
             count = len(coarse.frames)
             distance = _rms(predicted[:count] - coarse.frames) / size[:count]
             doubt = coarse.doubt(known, is_exact) / size[:count]
             doubt = doubt.where(coarse.gap <= _RESOLVED * size[:count], torch.inf)
-            whole, bounds = _bound(whole, distance, doubt, lead)
+            whole, bounds = _bound(whole, distance, doubt, lead, is_usual)
     return SpotCheck(
         method=method,
         lead=lead,
@@ -436,15 +437,18 @@ def _within(guess: Tensor, distance: Tensor, doubt: Tensor) -> Tensor:
 
 
 def _bound(
-    whole: Tensor, distance: Tensor, doubt: Tensor, lead: int
+    whole: Tensor, distance: Tensor, doubt: Tensor, lead: int, is_usual: bool = False
 ) -> tuple[Tensor, tuple[float, float] | None]:
     """Errors after the checked steps within what a coarse solution allows, and both ends of it.
 
     `whole` are the errors that are expected (t, c), distances and doubts of the coarse solution
-    (known, c).  What they change at one step, they change at the later ones as well.
+    (known, c).  What they change at one step, they change at the later ones as well.  A mirror
+    image that agrees with the first steps (`is_usual`) is believed against the lower bound of a
+    coarse solution that does not resolve the field to the end.
     """
     found, low, high = whole.clone(), whole.clone(), whole.clone()
     level = torch.ones_like(whole[0])
+    resolved = bool((distance.isfinite() & doubt.isfinite())[lead:].all())
     for t in range(lead, len(whole)):
         found[t] = level * whole[t]
         if t < len(distance):
@@ -453,7 +457,8 @@ def _bound(
             c = torch.where(distance[t].isfinite(), doubt[t], torch.inf)
             low[t], high[t] = (d - (1 + _SURE) * c).clamp_min(0), d + (1 + _SURE) * c
             alone = ((d - c).clamp_min(0) * (d + c)).sqrt()  # of D² − C²
-            found[t] = torch.minimum(torch.where(low[t] > found[t], alone, found[t]), high[t])
+            least = low[t] if resolved or not is_usual else torch.zeros_like(d)
+            found[t] = torch.minimum(torch.where(least > found[t], alone, found[t]), high[t])
             level = found[t] / whole[t].clamp_min(1e-30)
     ends = float(low.mean()), float(high.mean())
     return found, ends if math.isfinite(ends[1]) else None

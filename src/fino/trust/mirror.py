@@ -47,13 +47,15 @@ LAST = 3
 #: Levels that spread less than this are not told apart; farther out than so many spreads both
 #: rollouts are wrong alike.
 _NARROW, _ALIKE = 0.05, 2.5
+#: A median deviation of normal numbers in standard deviations, turned round.
+_TO_DEVIATION = 1.4826
 #: An estimate of so many usual errors is not unusual, however alike validation trajectories are.
 _UNUSUAL = 1.5
 #: Lead times that are kept at the most.
 _LEADS = 24
 #: A network that is symmetric itself, to this share of its errors, tells nothing by disagreeing.
 _SYMMETRIC = 1e-2
-#: Frames smaller than this share of their trajectory count as that large, as in nRMSE.
+#: Frames smaller than this share of those so far count as that large, nearly as in nRMSE.
 _AT_REST = 0.01
 #: Errors below this share of a field are rounding; one beyond all bounds counts as the last.
 _ROUNDING, _FAR = 1e-8, 1e30
@@ -70,7 +72,7 @@ class Mirror:
     usual           the error relative to the size of the field, the median as well: (lead, field)
     limit           the estimate in usual errors that nearly all validation trajectories stay below
     known           how many of the first steps may be known
-    keeps, spread   β, and the standard deviation of the level λ, by how many are known
+    keeps, spread   β, and how far the level λ spreads, by how many are known
     trajectories    how many were compared
     """
 
@@ -116,24 +118,26 @@ class Mirror:
         usual = self._at(self.usual, known.shape[1]).mean()
         return known.nan_to_num(_FAR, _FAR).flatten(1).mean(1) / usual
 
-    def carry_on(self, estimate: Tensor, known: Tensor, growth: Tensor) -> Tensor:
-        """The errors of all steps, given those of the first: (t, c), (lead, c), (t, c) → (t, c).
+    def carry_on(self, estimate: Tensor, known: Tensor, growth: Tensor) -> tuple[Tensor, bool]:
+        """The errors of all steps, given those of the first, and whether λ is as in validation.
 
-        `growth` is what the first errors grow to if they grow as in validation.
+        (t, c), (lead, c), (t, c) → (t, c); `growth` is what the first errors grow to if they grow
+        as in validation.
         """
         lead = len(known)
         if lead >= len(estimate):
-            return known
+            return known, True
         levels = (known.clamp_min(_ROUNDING) / estimate[:lead].clamp_min(_ROUNDING))[-LAST:].log()
         level = float(levels.mean())
         spread = max(_NARROW, float(np.interp(lead, self.known, self.spread)))
-        if math.isfinite(level) and abs(level) <= _ALIKE * spread:
+        is_usual = math.isfinite(level) and abs(level) <= _ALIKE * spread
+        if is_usual:
             later = estimate * math.exp(float(np.interp(lead, self.known, self.keeps)) * level)
         else:
             # Both rollouts are wrong alike: errors grow as fast as either says.
             later = torch.maximum(growth, estimate * levels.mean(0).exp())
             later = torch.where(later.isfinite(), later, growth)
-        return torch.cat([known, later[lead:]])
+        return torch.cat([known, later[lead:]]), is_usual
 
     def _at(self, table: list[list[float]], steps: int) -> Tensor:
         """A table (lead, field) at every step; past the last one that was compared as there."""
@@ -157,7 +161,9 @@ class Comparison:
     def relative(self) -> Tensor:
         """How far they are apart, relative to the size of the first: (b, t, c)."""
         off, size = torch.stack(self.off, dim=1), torch.stack(self.size, dim=1)
-        rest = _AT_REST * size.square().mean(1, keepdim=True).sqrt()
+        # Of the frames so far: one that diverges later says nothing of those before it.
+        count = torch.arange(1, size.shape[1] + 1, device=size.device).view(1, -1, 1)
+        rest = _AT_REST * (size.square().cumsum(1) / count).sqrt()
         return off / torch.maximum(size, rest).clamp_min(1e-30)
 
     def _rms(self, u: Field) -> Tensor:
@@ -237,14 +243,20 @@ class Measured:
 
 
 def _levels(error: Tensor, estimate: Tensor, lead: int) -> tuple[float, float]:
-    """How much of the level of the first steps lasts, and how far levels spread: β, σ(λ)."""
+    """How much of the level of the first steps lasts, and how far levels spread: β, σ(λ).
+
+    A few trajectories are unlike all others, so the spread is that of the median deviation, and
+    those far beyond it have no say in β.
+    """
     level = (error / estimate)[:, max(0, lead - LAST) : lead].log().flatten(1).mean(1)
-    spread = float(level.std()) if len(level) > 1 else 0.0
-    if lead == error.shape[1] or not spread > 0:
+    away = (level - level.median()).abs()
+    spread = _TO_DEVIATION * float(away.median())
+    near = away <= _ALIKE * max(_NARROW, spread)
+    if lead == error.shape[1] or int(near.sum()) < 2:
         return 1.0, spread
-    later = error[:, lead:].flatten(1).mean(1) / estimate[:, lead:].flatten(1).mean(1)
-    centred = level - level.mean()
-    slope = float((centred * later.log()).sum() / centred.square().sum())
+    later = error[near, lead:].flatten(1).mean(1) / estimate[near, lead:].flatten(1).mean(1)
+    centred = level[near] - level[near].mean()
+    slope = float((centred * later.log()).sum() / centred.square().sum().clamp_min(1e-12))
     return min(max(slope, 0.0), 1.0), spread
 
 
