@@ -123,6 +123,8 @@ def stand_in(name):
         np.save(name, np.random.default_rng(0).normal(size=(1, 10, 1, 16, 16)))
     elif name in ("my-images", "radar-knmi"):
         write_knmi(Path(name), frames=60)
+    elif name == "mine.h5":
+        fino.save(_plane(), name)
     elif name == "data/swe.h5":
         fino.save(_plane(), name)
     elif name == "runs/swe":
@@ -144,6 +146,7 @@ def _plane():
 def _trusted():
     """Waves with as many validation trajectories as a band of 90 % needs, and a run of them."""
     facts = {"dt": 0.01, "extent": (0, 1), "boundary": "periodic", "history": 3}
+    facts["symmetries"] = ("sign",)
     data = fino.from_array(waves(24)[:, :, None], **facts).with_split(
         train=10, validation=12, test=2
     )
@@ -163,7 +166,7 @@ def _netcdf(name, u):
 STAND_INS = (
     *("mine.npy", "test.npy", "mine.npz", "mine.mat", "test.mat", "mine.nc", "start.npy"),
     *("burgers_lowres.pt", "darcy_train_16.pt", "darcy_test_16.pt", "darcy_test_32.pt"),
-    *("my-images", "radar-knmi", "data/swe.h5", "runs/swe", "runs/mine"),
+    *("mine.h5", "my-images", "radar-knmi", "data/swe.h5", "runs/swe", "runs/mine"),
 )
 #: What Python blocks use that the page has explained in words.
 NAMES = {
