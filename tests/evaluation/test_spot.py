@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import fino
-from fino.evaluation.spot import _SPARE, _bound, _choose, hold_out, spot_check
+from fino.evaluation.spot import _SPARE, _bound, _choose, _sizes, hold_out, spot_check
 from fino.evaluation.worth import find_truth
 from fino.metrics import nrmse
 from fino.training.run import find_run
@@ -130,3 +130,9 @@ def test_mistakes_are_answered_in_one_line(waves):
         spot_check(run, 0, share=5, part=data.test)
     with pytest.raises(ValueError, match="a hold-out needs more than the 2 frames"):
         hold_out(run.model, data.read([0])[0, :2].numpy())
+
+
+def test_a_field_that_comes_to_rest_has_a_size_to_be_compared_with():
+    known = torch.ones(4, 1, 8, dtype=torch.float64)
+    known[2:] = 1e-9
+    assert float(_sizes(known, known, None)[-1]) == pytest.approx(0.01 * 0.5**0.5, rel=1e-6)

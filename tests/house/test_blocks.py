@@ -123,9 +123,7 @@ def stand_in(name):
         np.save(name, np.random.default_rng(0).normal(size=(1, 10, 1, 16, 16)))
     elif name in ("my-images", "radar-knmi"):
         write_knmi(Path(name), frames=60)
-    elif name == "mine.h5":
-        fino.save(_plane(), name)
-    elif name == "data/swe.h5":
+    elif name == "mine.h5" or name == "data/swe.h5":
         fino.save(_plane(), name)
     elif name == "runs/swe":
         data = fino.open("data/swe.h5") if Path("data/swe.h5").exists() else _plane()

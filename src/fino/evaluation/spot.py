@@ -66,6 +66,8 @@ _SURE = 0.2
 #: A coarse solution that differs from the coarser one by more than that share of the field does
 #: not resolve it, and says nothing.
 _RESOLVED = 0.25
+#: Frames smaller than this share of their trajectory count as that large.
+_AT_REST = 0.01
 #: Cells along each axis of a coarse grid at the least.
 _FEWEST = 16
 
@@ -428,7 +430,9 @@ def _sizes(predicted: Tensor, known: Tensor, coarse: _Coarse | None) -> Tensor:
         if better is not None:
             own = _rms(better)  # NaN where places alone are known
             size[: len(own)] = torch.where(own.isfinite(), own, size[: len(own)])
-    return size.clamp_min(1e-30)
+    # As in nRMSE, a field that comes to rest counts as a hundredth of its size.
+    rest = _AT_REST * size.square().mean(0, keepdim=True).sqrt()
+    return torch.maximum(size, rest).clamp_min(1e-30)
 
 
 def _within(guess: Tensor, distance: Tensor, doubt: Tensor) -> Tensor:
