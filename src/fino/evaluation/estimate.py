@@ -62,8 +62,9 @@ def estimate_error(
     steps     how far to go if there are no frames; as far as the sample's own future, if not given
     strict    refuse an error that is unusual instead of warning of it
 
-    On test data of the shipped models nine in ten estimates are within a factor of 1.5 of the true
-    error.  It does not see what both rollouts get wrong alike, such as another equation.
+    On test data of most shipped models more than eight in ten estimates are within a factor of 1.5
+    of the true error (docs/trust.md).  It does not see what both rollouts get wrong alike, such as
+    another equation.
     """
     run = find_run(run)
     mirror = require_mirror(run)
