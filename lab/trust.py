@@ -215,8 +215,8 @@ def _calibrate(
     short, long = _solve(run.data_card, learned, validated, fewest, ahead, show)
     model, before = run.model, run.model.trust or {}
     found = calibrate(model, short, long=long)
-    kept = found if not parts else before | {name: found[name] for name in parts if name in found}
-    model.trust = kept
+    only = {name: found[name] for name in parts if name in found}
+    model.trust = before | only if parts else found
     assert run.folder is not None
     save_trust(model.trust, run.folder)
 
@@ -416,7 +416,7 @@ def _score_starts(run: Run, seen: Seen, part: Part, noise: float = 0.0) -> _Star
     errors = nrmse(predicted, future).flatten(1).mean(1)
     mirror, asked = Mirror.of(run.model), None
     if mirror is not None:
-        estimate = mirror.estimate(mirror.disagreement(run.model, given, predicted))
+        estimate = mirror.estimate(run.model, given, predicted)
         asked = (mirror.in_usual_errors(estimate).log() / math.log(mirror.limit)).numpy()
     return _Starts(distance.numpy(), asked, errors.double().numpy())
 

@@ -66,7 +66,7 @@ def test_estimates_of_a_shipped_model_follow_its_errors(name, close):
     mirror = Mirror.of(run.model)
     given, future = run.test_data(20).test.begin(range(20), run.model.history)
     predicted = run.predict(given, future.shape[1])
-    found = mirror.estimate(mirror.disagreement(run.model, given, predicted))
+    found = mirror.estimate(run.model, given, predicted)
     estimate = found.flatten(1).mean(1)
     true = nrmse(predicted, future).double().flatten(1).mean(1)
     ranks = torch.stack([u.argsort().argsort().double() for u in (estimate, true)])
@@ -87,7 +87,7 @@ def test_starts_with_noise_are_told_from_those_without():
         (replace(given, history=given.history + noise), False),
     ):
         frames = run.predict(start, future.shape[1])
-        estimate = mirror.estimate(mirror.disagreement(run.model, start, frames))
+        estimate = mirror.estimate(run.model, start, frames)
         within = mirror.in_usual_errors(estimate) <= mirror.limit
         assert float((within == usual).double().mean()) >= 0.9
 
@@ -97,7 +97,7 @@ def test_of_rollouts_as_in_validation_the_median_estimate_is_the_error(standing)
     mirror = Mirror.of(model)
     given, future = data.validation.begin(range(30), 2)
     frames = fino.rollout(model, given, future.shape[1])
-    estimate = mirror.estimate(mirror.disagreement(model, given, frames))
+    estimate = mirror.estimate(model, given, frames)
     error = nrmse(frames, future).double()
     ratio = (estimate / error).median(0).values
     torch.testing.assert_close(ratio, torch.ones_like(ratio), atol=0.05, rtol=0)
@@ -205,6 +205,8 @@ def test_mistakes_are_answered_in_one_line(standing):
     model, data = standing
     with pytest.raises(ValueError, match=r"should be given frames, or steps to predict\."):
         fino.estimate_error(model, data.test[0].history)
+    with pytest.raises(ValueError, match=r"with \(1, 32\) behind the time, got \(1, 4, 1, 16\)\."):
+        fino.estimate_error(model, data.test[0], torch.zeros(4, 1, 16))
     model = fino.build("fino", waves(symmetries=()), width=4, levels=0)
     with pytest.raises(
         ValueError, match=r"cannot be asked for a mirror image: its data declare no"
@@ -223,6 +225,7 @@ def test_the_verb_and_evaluate_say_it(tmp_path):
     assert re.search(r"nRMSE about \S+ by the mirror image", done.stdout)
     wrong = subprocess.run([*command, "--check", "mirrror"], capture_output=True, text=True)
     assert wrong.returncode != 0 and "mirror" in wrong.stderr + wrong.stdout
+    assert "or 'mirror', got 'mirrror'." in wrong.stderr
     run = fino.PRETRAINED["diffusion-reaction-1d"]
     data = run.test_data(6)
     scores = fino.evaluate(run.with_data(data), baselines=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from fino.cli.console import progress, say, say_json
 from fino.cli.data import FileOptions, options_of
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from fino.data.card import Card
 
 __all__ = ["rollout"]
+
+#: Instead of a share of the cost of the solver.
+_MIRROR = "mirror"
 
 
 def rollout(
@@ -30,7 +33,7 @@ def rollout(
     movie: Path | None = None,
     interval: float | None = None,
     strict: bool = False,
-    check: float | Literal["mirror"] | None = None,
+    check: str | None = None,
     mesh: str | None = None,
     device: str = "cpu",
     engine: str | None = None,
@@ -96,7 +99,8 @@ def rollout(
             "--check compares every frame of the whole domain: leave --every and --region out, "
             "and with several processes add --out."
         )
-    if check == "mirror":
+    share = None if check is None else _check_share(check)
+    if share == _MIRROR:
         require_mirror(found)
     if ranks == 1 and mesh is not None:
         raise ValueError("--mesh is for several processes: start them with torchrun.")
@@ -121,8 +125,8 @@ def rollout(
     _write_movie(frames, movie, model, start, cut["region"], every, card)
     halo = {"halo_share": done.halo_share} if done.block else {}
     checked = None
-    if check is not None:
-        checked = _check(found, source, start, sample, frames, check)
+    if share is not None:
+        checked = _check(found, source, start, sample, frames, share)
     if json:
         facts = {"shape": size, "seconds": done.seconds, **halo, "plan": plan[1:]}
         facts |= {} if checked is None else {"check": vars(checked)}
@@ -138,6 +142,18 @@ def rollout(
             say(f"  {path}: {path.stat().st_size / 1e6:.1f} MB")
     if checked is not None:
         say(str(checked))
+
+
+def _check_share(words: str) -> float | str:
+    """'0.05' → 0.05, 'mirror' as it is."""
+    if words == _MIRROR:
+        return words
+    try:
+        return float(words)
+    except ValueError:
+        raise ValueError(
+            f"--check should be a share of the cost such as 0.05, or '{_MIRROR}', got '{words}'."
+        ) from None
 
 
 def _check(

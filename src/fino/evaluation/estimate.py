@@ -75,17 +75,22 @@ def estimate_error(
         if steps is None:
             raise ValueError("estimate_error should be given frames, or steps to predict.")
         frames = run.predict(given, steps)
-    weight = next(run.model.parameters())
     frames = frames if isinstance(frames, torch.Tensor) else torch.from_numpy(np.array(frames))
-    frames = frames.to(weight)
     frames = frames if frames.dim() == run.model.grid.dims + 3 else frames[None]
-    found = mirror.estimate(mirror.disagreement(run.model, given.to(weight), frames).cpu())
-    worst = int(mirror.in_usual_errors(found).argmax())
+    expected = (len(given.history), frames.shape[1], *given.history.shape[2:])
+    if frames.shape != expected:
+        raise ValueError(
+            f"frames should be those that follow the start, (t, c, *space) with {expected[2:]} "
+            f"behind the time, got {tuple(frames.shape)}."
+        )
+    found = mirror.estimate(run.model, given, frames)
+    factors = mirror.in_usual_errors(found)
+    worst = int(factors.argmax())
     each = found[worst].mean(1)
     estimate = ErrorEstimate(
         error=float(each.mean()),
         over_time=each.tolist(),
-        factor=float(mirror.in_usual_errors(found)[worst]),
+        factor=float(factors[worst]),
         limit=mirror.limit,
     )
     if not estimate.is_usual:

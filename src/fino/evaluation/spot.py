@@ -44,6 +44,7 @@ from fino.evaluation.worth import Truth, find_truth
 from fino.given import Given
 from fino.grid import Grid
 from fino.inference.boxes import Box
+from fino.metrics import resting
 from fino.model.rollout import rollout
 from fino.streams import numpy_stream
 from fino.training.run import Run, find_run
@@ -66,8 +67,6 @@ _SURE = 0.2
 #: A coarse solution that differs from the coarser one by more than that share of the field does
 #: not resolve it, and says nothing.
 _RESOLVED = 0.25
-#: Frames smaller than this share of their trajectory count as that large.
-_AT_REST = 0.01
 #: Cells along each axis of a coarse grid at the least.
 _FEWEST = 16
 
@@ -174,9 +173,7 @@ def _ask_mirror(run: Run, given: Given, predicted: Tensor) -> _Mirrored | None:
     mirror = Mirror.of(run.model)
     if mirror is None:
         return None
-    weight = next(run.model.parameters())
-    found = mirror.disagreement(run.model, given.to(weight), predicted[None].to(weight))
-    estimate = mirror.estimate(found)[0].cpu()
+    estimate = mirror.estimate(run.model, given, predicted[None])[0]
     return _Mirrored(mirror, estimate) if estimate.isfinite().all() else None
 
 
@@ -431,8 +428,7 @@ def _sizes(predicted: Tensor, known: Tensor, coarse: _Coarse | None) -> Tensor:
             own = _rms(better)  # NaN where places alone are known
             size[: len(own)] = torch.where(own.isfinite(), own, size[: len(own)])
     # As in nRMSE, a field that comes to rest counts as a hundredth of its size.
-    rest = _AT_REST * size.square().mean(0, keepdim=True).sqrt()
-    return torch.maximum(size, rest).clamp_min(1e-30)
+    return torch.maximum(size, resting(size[None])[0]).clamp_min(1e-30)
 
 
 def _within(guess: Tensor, distance: Tensor, doubt: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ from fino.shapes import Trajectory, expect
 from fino.streams import torch_stream
 
 __all__ = [
+    "AT_REST",
     "METRICS",
     "Metric",
     "area_weights",
@@ -43,6 +44,7 @@ __all__ = [
     "metric_named",
     "nrmse",
     "rest_size",
+    "resting",
     "rmse",
     "vrmse",
 ]
@@ -51,7 +53,7 @@ Weights = Tensor | None
 #: Below this correlation with the truth, a rollout is said to have lost it.
 _LOST = 0.9
 #: A frame with less than this share of its trajectory's size is at rest.
-_AT_REST = 0.01
+AT_REST = 0.01
 _DRAWS = 1000
 _LEVEL = 0.95
 
@@ -74,7 +76,7 @@ def nrmse(
     frames, counts as that large.
     """
     error, size = _rms(_error(prediction, truth), weights), _rms(truth, weights)
-    smallest = _resting(size) if smallest is None else smallest
+    smallest = resting(size) if smallest is None else smallest
     # A field that is zero and predicted to be zero is not wrong.
     return torch.where(error == 0, 0.0, error / torch.maximum(size, smallest))
 
@@ -84,11 +86,12 @@ def rest_size(truth: Trajectory) -> Tensor:
 
     A hundredth of its root mean square over the whole trajectory.
     """
-    return _resting(_rms(truth, None))
+    return resting(_rms(truth, None))
 
 
-def _resting(size: Tensor) -> Tensor:
-    return _AT_REST * size.square().mean(dim=1, keepdim=True).sqrt()
+def resting(size: Tensor) -> Tensor:
+    """The size below which a field of these sizes is at rest: (b, t, c) → (b, 1, c)."""
+    return AT_REST * size.square().mean(dim=1, keepdim=True).sqrt()
 
 
 def vrmse(prediction: Trajectory, truth: Trajectory, weights: Weights = None) -> Tensor:
@@ -100,7 +103,7 @@ def vrmse(prediction: Trajectory, truth: Trajectory, weights: Weights = None) ->
     error, size = _rms(_error(prediction, truth), weights), _rms(truth, weights)
     middle = _mean(truth, weights)[(..., *[None] * (truth.ndim - 3))]
     spread = _rms(truth.double() - middle, weights)
-    least = torch.maximum(1e-3 * size, _resting(spread))
+    least = torch.maximum(1e-3 * size, resting(spread))
     return torch.where(error == 0, 0.0, error / torch.maximum(spread, least))
 
 

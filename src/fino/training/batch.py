@@ -179,16 +179,7 @@ def _order(seed: int, times_through: int, samples: int) -> np.ndarray:
 def augment(
     given: Given, future: Trajectory, card: Card, seed: int, step: int
 ) -> tuple[Given, Trajectory]:
-    """Each trajectory of a batch moved by symmetries of its own, with all that is given.
-
-        shift    along periodic axes, by any number of cells
-        flip     the mirror image, each axis by itself; what points across it turns its sign
-        sign     u → −u, and the forcing with it
-        rotate   the two axes exchanged, and the fields that point along them
-
-    Only what the card lists is used: data that were strided may have lost a symmetry that their
-    equation has.
-    """
+    """Each trajectory of a batch moved by symmetries of its own (`fino.data.symmetry`)."""
     if not card.symmetries:
         return given, future
     moves = draw_moves(card, given.space, len(future), seed, step)

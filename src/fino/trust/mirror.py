@@ -35,6 +35,7 @@ from torch import Tensor
 from fino.data.card import Card
 from fino.data.symmetry import Move, directions_of, move_each
 from fino.given import Given
+from fino.metrics import AT_REST
 from fino.model.emulator import Emulator
 from fino.model.prior import MovingFrame
 from fino.shapes import Field
@@ -55,8 +56,6 @@ _UNUSUAL = 1.5
 _LEADS = 24
 #: A network that is symmetric itself, to this share of its errors, tells nothing by disagreeing.
 _SYMMETRIC = 1e-2
-#: Frames smaller than this share of those so far count as that large, nearly as in nRMSE.
-_AT_REST = 0.01
 #: Errors below this share of a field are rounding; one beyond all bounds counts as the last.
 _ROUNDING, _FAR = 1e-8, 1e30
 
@@ -94,23 +93,21 @@ class Mirror:
         names = {field.name for field in fields(cls)}
         return None if not found else cls(**{k: v for k, v in found.items() if k in names})
 
-    def twin(self, model: Emulator, given: Given, steps: int) -> Iterator[Field]:
-        """The rollout from the mirrored start, mirrored back, frame by frame: (b, c, *space)."""
-        return _twin(model, given, steps, self.symmetries, self.directions)
+    def estimate(self, model: Emulator, given: Given, frames: Tensor) -> Tensor:
+        """E(t) of predicted frames: (b, t, c, *space) → (b, t, c)."""
+        disagreement = self.disagreement(model, given, frames)
+        return disagreement * self._at(self.ratio, disagreement.shape[1])
 
     def disagreement(self, model: Emulator, given: Given, frames: Tensor) -> Tensor:
         """D(t) of predicted frames (b, t, c, *space), relative to their own size: → (b, t, c)."""
+        weight, steps = next(model.parameters(), given.history), frames.shape[1]
+        given, frames = given.to(weight), frames.to(weight)
         compared = Comparison(given.mask)
+        twins = _twin(model, given, steps, self.symmetries, self.directions)
         with torch.no_grad():
-            for frame, twin in zip(
-                frames.unbind(1), self.twin(model, given, frames.shape[1]), strict=True
-            ):
-                compared.add(frame, twin.to(frame))
-        return compared.relative()
-
-    def estimate(self, disagreement: Tensor) -> Tensor:
-        """E(t) of a disagreement: (b, t, c) → (b, t, c)."""
-        return disagreement * self._at(self.ratio, disagreement.shape[1])
+            for frame, twin in zip(frames.unbind(1), twins, strict=True):
+                compared.add(frame, twin)
+        return compared.relative().cpu()
 
     def in_usual_errors(self, estimate: Tensor) -> Tensor:
         """The mean estimate of the steps that were compared, in usual errors: (b, t, c) → (b,)."""
@@ -161,9 +158,9 @@ class Comparison:
     def relative(self) -> Tensor:
         """How far they are apart, relative to the size of the first: (b, t, c)."""
         off, size = torch.stack(self.off, dim=1), torch.stack(self.size, dim=1)
-        # Of the frames so far: one that diverges later says nothing of those before it.
+        # As in nRMSE, but over the frames so far: later ones may diverge.
         count = torch.arange(1, size.shape[1] + 1, device=size.device).view(1, -1, 1)
-        rest = _AT_REST * (size.square().cumsum(1) / count).sqrt()
+        rest = AT_REST * (size.square().cumsum(1) / count).sqrt()
         return off / torch.maximum(size, rest).clamp_min(1e-30)
 
     def _rms(self, u: Field) -> Tensor:
